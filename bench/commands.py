@@ -22,7 +22,7 @@ from pathlib import Path
 
 from lxml import etree
 from tests.servers.nginx import Server, nginx
-from tests.servers.sites import lay_sites, serve_sites
+from tests.servers.sites import create_sites, serve_sites
 from tests.store.builders import identify, make_visit, url_row
 
 from bench.harness import arguments, lycosa, measure, report, table
@@ -134,7 +134,7 @@ def rank_sites(folder: Path) -> list[tuple[str, ...]]:
     for target, names in RANKED.items():
         workspace = folder / target / "workspace"
         workspace.parent.mkdir()
-        with serve_sites(tuple(site for site in lay_sites() if site.name in names)) as served:
+        with serve_sites(tuple(site for site in create_sites() if site.name in names)) as served:
             words = COMMANDS["lycosa"](served.seeds(), workspace.parent)[1:]
             seconds = [run(folder, *words)[0]]
         seconds += [run(folder, "-w", str(workspace), "rank")[0] for _ in range(2)]

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 
 import polars as pl
 import tantivy
-from tests.servers.sites import CACHE, SitesAbsent, lay_sites
+from tests.servers.sites import CACHE, SitesMissing, create_sites
 
 from bench.harness import DATA
 from lycosa.config.settings import IndexSettings
@@ -94,8 +94,8 @@ def html_files(sites: Path) -> Iterator[tuple[str, Path]]:
     """Yield (URL, file) of every page of the sites, one host per site. Create `SITES` if needed."""
     if sites == SITES:
         try:
-            lay_sites()
-        except SitesAbsent as absent:
+            create_sites()
+        except SitesMissing as absent:
             raise SystemExit(str(absent)) from None
     for site in sorted(path for path in sites.iterdir() if path.is_dir()):
         for file in sorted(site.rglob("*.html*")):

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from tests.servers.certificates import Certificate, make_certificate
 from tests.servers.nginx import Nginx, Request
-from tests.servers.sites import NAMES, Site, SitesAbsent, lay_sites, serve_sites
+from tests.servers.sites import NAMES, Site, SitesMissing, create_sites, serve_sites
 
 from bench.harness import (
     MEGABYTE,
@@ -317,7 +317,7 @@ def _enlarged(page: bytes, others: list[bytes]) -> bytes:
 @contextmanager
 def all_sites(selection: Sequence[str]) -> Iterator[dict[str, Site]]:
     """Yield the six sites by name, and the generated one with large pages if it is selected."""
-    sites = {site.name: site for site in lay_sites()}
+    sites = {site.name: site for site in create_sites()}
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
         if LARGE_PAGES in selection:
             sites[LARGE_PAGES] = large_pages_site(sites["python-doc"], Path(folder) / LARGE_PAGES)
@@ -399,7 +399,7 @@ def main(arguments: Sequence[str]) -> int:
                     name = f"{target} over TLS" if options.tls else target
                     group = tuple(sites[site] for site in names)
                     runs += crawl_target(name, group, contenders, options.runs, certificate)
-    except (PeerAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
+    except (PeerAbsent, SitesMissing, CommandTimeout, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1
     figures = {

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
-from tests.servers.sites import lay_sites
+from tests.servers.sites import create_sites
 
 from bench.extract import Matching, Quality, lycosa, normalised, quality, stripped_tags
 from bench.harness import arguments, report, table
@@ -152,7 +152,7 @@ def scores(
 
 def main() -> None:
     options = arguments(__doc__, runs=1, pages=(12, "maximum per language")).parse_args()
-    manuals = articles([site.root for site in lay_sites()])
+    manuals = articles([site.root for site in create_sites()])
     rows = []
     for language, pages, ours, plain in scores(manuals, options.pages):
         figures = (ours.f1, ours.precision, ours.recall, plain.f1)

@@ -19,7 +19,7 @@ import compileall
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from tests.servers.sites import SitesAbsent, lay_sites
+from tests.servers.sites import SitesMissing, create_sites
 
 from bench.crawl import (
     HERE,
@@ -51,11 +51,11 @@ def measure_round(targets: Sequence[str]) -> list[Run]:
 
     Raises:
         PeerAbsent: a contender is missing, so its ratios cannot be checked.
-        RuntimeError, SitesAbsent, CommandTimeout: as `bench.crawl.crawl_target`.
+        RuntimeError, SitesMissing, CommandTimeout: as `bench.crawl.crawl_target`.
     """
     if len(those_present(CONTENDERS, tls=False)) < len(CONTENDERS):
         raise PeerAbsent("the check needs all of " + ", ".join(CONTENDERS))
-    sites = {site.name: site for site in lay_sites()}
+    sites = {site.name: site for site in create_sites()}
     return [
         run for target in targets for run in crawl_target(target, (sites[target],), CONTENDERS, 1)
     ]
@@ -107,9 +107,9 @@ def main(arguments: Sequence[str]) -> int:
     compileall.compile_dir(HERE.parent / "src", quiet=2)
     try:
         runs, complaints = check(measure_round, quick_floors())
-    except (PeerAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
+    except (PeerAbsent, SitesMissing, CommandTimeout, RuntimeError) as error:
         print(f"nothing was compared: {error}", file=sys.stderr)
-        return 0 if options.where_possible and isinstance(error, PeerAbsent | SitesAbsent) else 2
+        return 0 if options.where_possible and isinstance(error, PeerAbsent | SitesMissing) else 2
     print(f"{markdown(runs)}\n\nload {load_average():.1f}")
     for complaint in complaints:
         print(complaint, file=sys.stderr)

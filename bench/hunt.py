@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.servers.sites import ServedSites, lay_sites, serve_sites
+from tests.servers.sites import ServedSites, create_sites, serve_sites
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
@@ -279,7 +279,7 @@ def main() -> int:
             if ratios[name] < limit
         ]
     if not options.without_sites:
-        with serve_sites(lay_sites()) as web:
+        with serve_sites(create_sites()) as web:
             text, fetched, listed = questions_table(web)
             times = first_result(web)
         if fetched < RIGHT_OF_20:

@@ -257,7 +257,7 @@ def crawl(options: Namespace) -> None:
             clock=clock,
         )
         start = time.perf_counter()
-        session.take_up()
+        session.load()
         resume_s = time.perf_counter() - start
         meter.cpu_s.clear()
         cpu_s = time.process_time()

@@ -21,7 +21,7 @@ from bench.corpora import commit_pages
 from bench.harness import arguments, report, table, timed
 from lycosa.core.records import Page
 from lycosa.graph.builder import make_generation
-from lycosa.graph.generation import link_news
+from lycosa.graph.generation import link_signals_of
 from lycosa.graph.minhash import CHARACTERS, NEAR, WORDS
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -134,7 +134,7 @@ def measure(pairs: list[Planted], folder: Path) -> Measured:
 
 
 def _groups(workspace: Workspace) -> dict[str, int]:
-    news = link_news(workspace, range(workspace.partitions))
+    news = link_signals_of(workspace, range(workspace.partitions))
     assert news is not None
     urls = LiveTables(workspace).scan("pages").select("url_key", "url").collect()
     rows = news.pages().filter(pl.col("group") != 0).join(urls, on="url_key").select("url", "group")

@@ -54,7 +54,7 @@ DIMENSIONS, SECTIONS = 384, 20  # of vectors; of a page
 SEARCHES, WARM_UP = 300, 20
 CONTEXT = 10  # characters around an answer, which identify its paragraph
 
-Answering = Callable[[str], list[str]]
+RecordingSite = Callable[[str], list[str]]
 """From the number of a question to its first passages."""
 
 
@@ -125,7 +125,7 @@ def windows(text: str) -> Iterator[str]:
     yield " ".join(window)
 
 
-def baseline(texts: Iterable[str], collection: Collection) -> Answering:
+def baseline(texts: Iterable[str], collection: Collection) -> RecordingSite:
     """Return passages that are ranked by BM25 over all of them."""
     documents = [Document(str(place), "", text) for place, text in enumerate(texts)]
     pieces = Collection(
@@ -135,7 +135,7 @@ def baseline(texts: Iterable[str], collection: Collection) -> Answering:
     return lambda number: [documents[int(each)].text for each in rankings[number][:PASSAGES]]
 
 
-def found_by(finder: PassageFinder, collection: Collection, times_ms: list[float]) -> Answering:
+def found_by(finder: PassageFinder, collection: Collection, times_ms: list[float]) -> RecordingSite:
     """Return a search by Lycosa that appends its durations to `times_ms`."""
 
     def answer(number: str) -> list[str]:
@@ -147,7 +147,7 @@ def found_by(finder: PassageFinder, collection: Collection, times_ms: list[float
     return answer
 
 
-def share(of: Questions, answering: Answering, numbers: Sequence[str]) -> float:
+def share(of: Questions, answering: RecordingSite, numbers: Sequence[str]) -> float:
     """Return the share of these questions that are answered."""
     return sum(of.is_answered(number, answering(number)) for number in numbers) / len(numbers)
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.servers.sites import NAMES, SitesAbsent, lay_sites, serve_sites
+from tests.servers.sites import NAMES, SitesMissing, create_sites, serve_sites
 
 from bench.crawl import targets
 from bench.harness import arguments, measure, report, table
@@ -115,7 +115,7 @@ def sample_crawl(target: str, form: str, output: Path) -> None:
         raise PeerAbsent("py-spy is not installed: pip install -e .[bench]")
     spy = [program, "record", "--rate", "100", "--native", "--threads", "--format", form]
     spy += ["--output", str(output.absolute()), "--"]
-    sites = tuple(site for site in lay_sites() if site.name in dict(targets(target))[target])
+    sites = tuple(site for site in create_sites() if site.name in dict(targets(target))[target])
     with (
         tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder,
         serve_sites(sites, program=nginx_program()) as served,
@@ -140,7 +140,7 @@ def main() -> int:
             report(options, "CPU by package", summarize(stacks, options.functions))
         if options.flame:
             sample_crawl(options.target, "flamegraph", options.flame)
-    except (PeerAbsent, SitesAbsent, RuntimeError) as error:
+    except (PeerAbsent, SitesMissing, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

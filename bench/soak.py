@@ -42,7 +42,7 @@ from tests.crawl.polite import CLOCKS_MS, without_visit
 from tests.servers.synthetic.__main__ import options_parser, read_plan
 from tests.servers.synthetic.kinds import Kind
 from tests.servers.synthetic.politeness import Rules, violations
-from tests.servers.synthetic.request_log import Logged, read_log
+from tests.servers.synthetic.request_log import LogEntry, read_log
 from tests.servers.synthetic.web import Web
 
 from bench.daemon import (
@@ -494,8 +494,8 @@ def _judge_crawl(verdict: Verdict, plan: Plan, folder: Path) -> None:
         courtesy_factor=10.0,
         backoff_ms=60_000,
         backoff_statuses=frozenset({429, 502, 503, 504}),
-        domain_places=2,
-        domain_rest=True,
+        domain_slots=2,
+        domain_pause=True,
         unseen=unseen,
         left_slack_ms=2_000,
     )
@@ -529,8 +529,8 @@ def failed_visits(root: Path) -> dict[str, list[tuple[int, int]]]:
 
 
 def early_requests(
-    log: Sequence[Logged],
-    unseen: frozenset[Logged],
+    log: Sequence[LogEntry],
+    unseen: frozenset[LogEntry],
     failed: Mapping[str, list[tuple[int, int]]],
     web: Web,
     max_age_ms: int,
@@ -539,7 +539,7 @@ def early_requests(
 
     A page may be requested early if a sitemap or feed of its host was read in between.
     """
-    requests: dict[str, list[Logged]] = defaultdict(list)
+    requests: dict[str, list[LogEntry]] = defaultdict(list)
     lists: dict[str, list[int]] = defaultdict(list)
     for request in log:
         url = f"http://{request.host}{request.path}"

@@ -21,7 +21,7 @@ from pathlib import Path
 import polars as pl
 import psutil
 from tests.servers.certificates import Certificate, make_certificate
-from tests.servers.moody import Moody, expired_certificate
+from tests.servers.moody import ControllableServer, expired_certificate
 from tests.servers.nginx import Server, free_port, nginx
 
 from bench.harness import arguments, lycosa, report, tree_cpu_s
@@ -46,7 +46,7 @@ def main() -> None:
 
 def configure(
     folder: Path, stack: ExitStack, monitors: int, hosts: int
-) -> tuple[dict[str, Moody], Certificate]:
+) -> tuple[dict[str, ControllableServer], Certificate]:
     """Serve the URLs and write the workspace; return the failing servers, an expired certificate."""
     pages, root = folder / "pages", folder / "ws"
     pages.mkdir()
@@ -64,7 +64,9 @@ def configure(
     ]
     web = stack.enter_context(nginx(servers))
     failing = {
-        name: stack.enter_context(Moody(certificate=good if name == "expired" else None))
+        name: stack.enter_context(
+            ControllableServer(certificate=good if name == "expired" else None)
+        )
         for name in _FAILURES
     }
     origins = [

@@ -42,7 +42,7 @@ def listens(address: str, port: int) -> bool:
     return False
 
 
-def side_by_side(*actions: Callable[[], object]) -> None:
+def run_concurrently(*actions: Callable[[], object]) -> None:
     """Run actions in threads that start at the same time; raise the first error."""
     barrier = threading.Barrier(len(actions), timeout=60)
 

@@ -27,7 +27,7 @@ from urllib.parse import unquote
 
 from tests.servers.hostile import GOOD_PAGES, HostileServer
 from tests.servers.nginx import Nginx
-from tests.servers.sites import NAMES, Site, SitesAbsent, lay_sites, serve_sites
+from tests.servers.sites import NAMES, Site, SitesMissing, create_sites, serve_sites
 
 from bench.crawl import crawl_target, html_pages, size_mb, summary_rows, those_present
 from bench.harness import (
@@ -272,9 +272,9 @@ def main(words: Sequence[str]) -> int:
         if options.trial == "hostile":
             rows = attack_all(peers, options.limit)
         else:
-            sites = [site for site in lay_sites() if site.name in names]
+            sites = [site for site in create_sites() if site.name in names]
             rows = TRIALS[options.trial](peers, sites, options.runs)
-    except (PeerAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
+    except (PeerAbsent, SitesMissing, CommandTimeout, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1
     report(options, f"Peers, {options.trial}", TABLES[options.trial](rows), rows)

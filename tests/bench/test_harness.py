@@ -27,7 +27,7 @@ from bench.load import Time, evaluate
 from bench.soak import Plan, Verdict, early_requests, judge, judge_measured, soak, trend
 
 from tests.servers.synthetic.plan import WebPlan
-from tests.servers.synthetic.request_log import Logged
+from tests.servers.synthetic.request_log import LogEntry
 from tests.servers.synthetic.web import Web
 
 BURN = "import time\nwhile time.process_time() < {seconds}: pass"
@@ -240,7 +240,7 @@ def test_repeated_requests_are_early_unless_the_first_was_lost_or_failed() -> No
     web = Web(WebPlan.calm(hosts=3, pages=6, feeds=0.0))
     host = web.layout.hosts.get(0).name
     url = f"http://{host}/"
-    first, early, late = (Logged(host, "/", at, at + 5, 200, 1) for at in (0, 50_000, 400_000))
+    first, early, late = (LogEntry(host, "/", at, at + 5, 200, 1) for at in (0, 50_000, 400_000))
     log = [first, early, late]
     assert early_requests([first, late], frozenset(), {}, web, 300_000) == []
     assert early_requests(log, frozenset(), {}, web, 300_000) == [(url, 50_000)]

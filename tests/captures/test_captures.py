@@ -39,7 +39,7 @@ DAY_MS = 86_400_000
 HTML = "<title>Page</title><p>First block.<p>{}<p>Third block."
 
 
-class Taken(NamedTuple):
+class Capture(NamedTuple):
     """An exchange to archive.
 
     `body` None: status 304. `repeated`: same body as before, a revisit.
@@ -54,7 +54,7 @@ class Taken(NamedTuple):
     repeated: bool = False
 
 
-def archive(workspace: Workspace, exchanges: Sequence[Taken]) -> list[Visit]:
+def archive(workspace: Workspace, exchanges: Sequence[Capture]) -> list[Visit]:
     """Write one commit.
 
     Revisit records refer to the last changed visit of their URL.
@@ -103,15 +103,15 @@ def root(tmp_path: Path) -> str:
     archive(
         workspace,
         [
-            Taken(URL, 0, HTML.format("Second block.").encode()),
-            Taken(URL, 1, None),
-            Taken(URL, 2, HTML.format("Second block.").encode(), repeated=True),
-            Taken(URL, 3, b"gone", 404, "Content-Type: text/plain"),
-            Taken(URL, 4, HTML.format("Another block.").encode()),
-            Taken(OTHER, 0, HTML.format("Elsewhere.").encode()),
+            Capture(URL, 0, HTML.format("Second block.").encode()),
+            Capture(URL, 1, None),
+            Capture(URL, 2, HTML.format("Second block.").encode(), repeated=True),
+            Capture(URL, 3, b"gone", 404, "Content-Type: text/plain"),
+            Capture(URL, 4, HTML.format("Another block.").encode()),
+            Capture(OTHER, 0, HTML.format("Elsewhere.").encode()),
         ],
     )
-    archive(workspace, [Taken(URL, 5, HTML.format("Another block.").encode(), collection="news")])
+    archive(workspace, [Capture(URL, 5, HTML.format("Another block.").encode(), collection="news")])
     return str(tmp_path / "w")
 
 
@@ -242,8 +242,8 @@ def test_on_s3_only_the_archive_of_the_version_is_downloaded(
         monkeypatch.setenv(name, value)
     location = places.location("s3", tmp_path)
     workspace = Workspace.create(location, partitions=8)
-    archive(workspace, [Taken(URL, 0, HTML.format("Over there.").encode())])
-    archive(workspace, [Taken(OTHER, 0, HTML.format("Elsewhere.").encode())])
+    archive(workspace, [Capture(URL, 0, HTML.format("Over there.").encode())])
+    archive(workspace, [Capture(OTHER, 0, HTML.format("Elsewhere.").encode())])
     monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "here"))
     with closing(Versions(location, Config())) as opened:
         version, captures = opened.at(URL)

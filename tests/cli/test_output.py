@@ -21,7 +21,7 @@ from lycosa.cli.crawling.progress import ProgressBar
 from lycosa.cli.main import app
 from lycosa.cli.output import json_text
 from lycosa.crawl.state.progress import Progress
-from lycosa.processes.children import Child, News
+from lycosa.processes.children import Child, ReportKind
 from lycosa.processes.terminal import EscapingStream, styled
 from tests.cli.conftest import LYCOSA, Lycosa, run_here
 from tests.servers.local_http import QuietHandler, serving_handler
@@ -216,7 +216,7 @@ def test_progress_bar_escapes_failures(
     assert not re.search("[\x07\x9b\u202e]|\x1b]|\x1b\\[31m", printed)
 
 
-def _print_hostile(report: Callable[[News, str], None]) -> None:
+def _print_hostile(report: Callable[[ReportKind, str], None]) -> None:
     print(HOSTILE, flush=True)
     print(HOSTILE, file=sys.stderr, flush=True)
 

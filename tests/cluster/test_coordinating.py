@@ -25,9 +25,9 @@ from tests.cluster.balance import max_deviation
 from tests.cluster.sharing import Crawl, sites
 from tests.cluster.webs import options
 from tests.cluster.witness import ExpectedResult, facts, verify_crawl
-from tests.crawl.polite import simulated_robot
+from tests.crawl.polite import simulated_crawler
 from tests.servers.synthetic.__main__ import options_parser, read_plan
-from tests.servers.synthetic.request_log import Logged
+from tests.servers.synthetic.request_log import LogEntry
 from tests.servers.synthetic.web import Web
 from tests.waiting import until
 
@@ -172,10 +172,10 @@ def test_pages_are_balanced_in_the_model_of_many_webs(
     assert max(crawl.reassignments for _, crawl in results) <= 60
 
 
-Log = list[Logged]
+Log = list[LogEntry]
 
 
-def _later(request: Logged, by_ms: int) -> Logged:
+def _later(request: LogEntry, by_ms: int) -> LogEntry:
     return request._replace(
         arrived_at_ms=request.arrived_at_ms + by_ms, answered_at_ms=request.answered_at_ms + by_ms
     )
@@ -219,7 +219,7 @@ def test_tampered_request_log_or_results_are_detected(
         read_plan(options_parser().parse_args([*options(3, 6, 60), "--epoch-ms", "1790000000000"]))
     )
     settings = {"delay": "200ms", "courtesy_factor": 0.0, "backoff": "1s", "domain_connections": 4}
-    robot = simulated_robot(web, tmp_path / "w", **settings, traps=False)
+    robot = simulated_crawler(web, tmp_path / "w", **settings, traps=False)
     robot.crawl()
     result = facts(tmp_path / "w")
     expected = ExpectedResult(result.states, result.pages)

@@ -6,7 +6,7 @@ import json
 
 from tests.crawl.polite import BACKOFF_MS, ServedWeb, promises
 from tests.servers.synthetic.politeness import Rules
-from tests.servers.synthetic.request_log import Logged
+from tests.servers.synthetic.request_log import LogEntry
 from tests.servers.synthetic.web import Web
 
 DELAY_MS, COURTESY, DOMAIN_CONNECTIONS = 200, 0.0, 4
@@ -57,8 +57,8 @@ def overrides(served: ServedWeb, **changes: str) -> list[str]:
     return [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
 
 
-def rules(web: Web, unseen: frozenset[Logged]) -> Rules:
+def rules(web: Web, unseen: frozenset[LogEntry]) -> Rules:
     """Return the politeness rules that every crawl with these settings must follow."""
     return promises(
-        web, unseen, delay_ms=DELAY_MS, courtesy_factor=COURTESY, domain_places=DOMAIN_CONNECTIONS
+        web, unseen, delay_ms=DELAY_MS, courtesy_factor=COURTESY, domain_slots=DOMAIN_CONNECTIONS
     )

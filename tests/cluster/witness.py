@@ -19,9 +19,9 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.cluster.webs import COURTESY, DELAY_MS, DOMAIN_CONNECTIONS, rules
 from tests.crawl.kills import lycosa
-from tests.crawl.polite import BACKOFF_MS, simulated_robot, without_visit
+from tests.crawl.polite import BACKOFF_MS, simulated_crawler, without_visit
 from tests.servers.synthetic.politeness import Rule, Violation, violations
-from tests.servers.synthetic.request_log import Logged
+from tests.servers.synthetic.request_log import LogEntry
 from tests.servers.synthetic.web import Web
 
 
@@ -77,7 +77,7 @@ def expected_result(web: Web, folder: Path) -> ExpectedResult:
         "backoff": f"{BACKOFF_MS}ms",
         "domain_connections": DOMAIN_CONNECTIONS,
     }
-    progress = simulated_robot(web, folder, **settings, traps=False).crawl()
+    progress = simulated_crawler(web, folder, **settings, traps=False).crawl()
     assert progress is not None
     assert progress.ended == "finished"
     result = facts(folder)
@@ -119,7 +119,7 @@ def same_result(root: Path | str, expected: ExpectedResult) -> Facts:
 def verify_crawl(
     root: Path | str,
     web: Web,
-    log: Sequence[Logged],
+    log: Sequence[LogEntry],
     expected: ExpectedResult,
     loss_windows: Sequence[tuple[int, int]],
     *,
@@ -180,7 +180,7 @@ def verify_crawl(
     )
 
 
-def has_lost_robots(violation: Violation, unseen: frozenset[Logged]) -> bool:
+def has_lost_robots(violation: Violation, unseen: frozenset[LogEntry]) -> bool:
     """Return whether a lost request followed a lost robots.txt on the same connection."""
     page = violation.request
     return (
@@ -195,8 +195,8 @@ def has_lost_robots(violation: Violation, unseen: frozenset[Logged]) -> bool:
 
 
 def really_unseen(
-    unseen: frozenset[Logged], log: Sequence[Logged], result: Facts
-) -> frozenset[Logged]:
+    unseen: frozenset[LogEntry], log: Sequence[LogEntry], result: Facts
+) -> frozenset[LogEntry]:
     """Remove requests whose visit has another time because the machine was busy.
 
     Per URL, as many requests are removed as there are visits without a request.

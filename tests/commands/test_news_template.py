@@ -197,7 +197,7 @@ def crawl(
     """Crawl until no URL is due; return the progress, and the URLs of pages by collection."""
     session = open_session(workspace, config, jobs, options, command="run", clock=clock)
     try:
-        session.take_up()
+        session.load()
         progress = session.worker.run()
         session.claim.release()
     finally:

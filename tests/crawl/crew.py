@@ -84,7 +84,7 @@ class Crew:
         self.members[name] = session
         if granted is not None:
             session.worker.quota.grant(granted)
-        session.take_up()
+        session.load()
         return session
 
     def share(self, names: Sequence[str]) -> None:

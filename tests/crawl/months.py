@@ -227,7 +227,7 @@ def live(
         clock=clock,
     )
     try:
-        session.take_up()
+        session.load()
         progress = session.worker.run()
         session.claim.release()
     finally:

@@ -32,7 +32,7 @@ from lycosa.store.workspace import Workspace
 from tests.crawl.kills import LYCOSA
 from tests.servers.synthetic.__main__ import options_parser, read_plan
 from tests.servers.synthetic.politeness import Rules
-from tests.servers.synthetic.request_log import Logged, read_log
+from tests.servers.synthetic.request_log import LogEntry, read_log
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
 from tests.waiting import until
@@ -76,7 +76,7 @@ class ServedWeb:
     connect_to: list[str]
     seeds: list[str]
 
-    def requests(self) -> list[Logged]:
+    def requests(self) -> list[LogEntry]:
         return list(read_log(self.log))
 
 
@@ -110,7 +110,7 @@ def served_web(folder: Path, *arguments: str) -> Iterator[ServedWeb]:
 
 
 @dataclass
-class KilledRobot:
+class KilledCrawler:
     """A crawler process that is killed and restarted in one workspace.
 
     Times are in milliseconds since 1970.
@@ -172,7 +172,7 @@ class KilledRobot:
         assert progress, errors
         return progress
 
-    def mark_timeouts(self, log: Sequence[Logged]) -> list[Logged]:
+    def mark_timeouts(self, log: Sequence[LogEntry]) -> list[LogEntry]:
         """Mark requests that ended by a first-byte timeout as `left`.
 
         The crawler closed these connections before a busy server wrote its response.
@@ -206,11 +206,11 @@ CLOCKS_MS = 5
 
 def promises(
     web: Web,
-    unseen: frozenset[Logged],
+    unseen: frozenset[LogEntry],
     *,
     delay_ms: int = DELAY_MS,
     courtesy_factor: float = COURTESY,
-    domain_places: int = PLACES,
+    domain_slots: int = PLACES,
 ) -> Rules:
     """Return the politeness rules that the crawls of these tests obey."""
     return Rules(
@@ -219,16 +219,16 @@ def promises(
         courtesy_factor=courtesy_factor,
         backoff_ms=BACKOFF_MS,
         backoff_statuses=frozenset({429, 502, 503, 504}),
-        domain_places=domain_places,
-        domain_rest=True,
+        domain_slots=domain_slots,
+        domain_pause=True,
         unseen=unseen,
         left_slack_ms=1_000,  # the machine may be busy with other tests
     )
 
 
 def without_visit(
-    workspace: Path | str, log: Sequence[Logged]
-) -> tuple[frozenset[Logged], dict[str, int]]:
+    workspace: Path | str, log: Sequence[LogEntry]
+) -> tuple[frozenset[LogEntry], dict[str, int]]:
     """Return the requests without a visit, and repeated requests.
 
     The second value counts, by URL, the requests beyond the first during one visit.
@@ -278,7 +278,7 @@ class _DyingFetcher(SimulatedFetcher):
 
 
 @dataclass
-class SimulatedRobot:
+class SimulatedCrawler:
     """Consecutive crawls of a simulated web in one workspace.
 
     The clock continues from one crawl to the next.
@@ -287,7 +287,7 @@ class SimulatedRobot:
     web: Web
     workspace: Path
     clock: SimulatedClock
-    log: list[Logged] = field(default_factory=list)
+    log: list[LogEntry] = field(default_factory=list)
     turns: int = 0  # iterations of the worker loop with requests in flight
     settings: tuple[str, ...] = ()
     collection: dict[str, object] = field(default_factory=dict)
@@ -341,9 +341,9 @@ class SimulatedRobot:
             self.turns += fetcher.turns
 
 
-def simulated_robot(
+def simulated_crawler(
     web: Web, workspace: Path, *settings: str, **collection: object
-) -> SimulatedRobot:
-    return SimulatedRobot(
+) -> SimulatedCrawler:
+    return SimulatedCrawler(
         web, workspace, SimulatedClock(web.plan.epoch_ms), settings=settings, collection=collection
     )

@@ -65,7 +65,7 @@ def work(
         )
         sessions.append(session)
         try:
-            session.take_up()
+            session.load()
             progress = session.worker.run()
             while progress.ended == "finished" and session.walk_depth_decreased():
                 progress = session.worker.run()

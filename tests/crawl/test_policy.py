@@ -21,7 +21,7 @@ from lycosa.crawl.policy.fetch_decision import (
     Exclude,
     Fetch,
     FetchRules,
-    PutOff,
+    Postpone,
     Rows,
     fetch_decision,
 )
@@ -221,7 +221,7 @@ def test_only_new_pages_of_the_collection_in_flight_count_against_its_quota(
 def test_exhausted_quota_stops_new_pages_but_no_revisits() -> None:
     new, revisit = row("one"), row("one", visited=True)
     exhausted = rules(pages=10)
-    assert exhausted.page_budget_of_collection((new, revisit)) == [PutOff((new,), "budget")]
+    assert exhausted.page_budget_of_collection((new, revisit)) == [Postpone((new,), "budget")]
 
 
 def test_exhausted_lease_defers_and_counts_nothing() -> None:
@@ -240,14 +240,14 @@ def test_each_row_gets_one_decision_from_the_first_rule_that_stops_it() -> None:
     seen: list[Rows] = []
 
     def stops_a(rows: Rows) -> list[Decision]:
-        return [PutOff((a,), "budget")]
+        return [Postpone((a,), "budget")]
 
     def stops_b(rows: Rows) -> list[Decision]:
         seen.append(rows)
         return [Defer((b,), 7)]
 
     assert fetch_decision((a, b, c), (stops_a, stops_b)) == [
-        PutOff((a,), "budget"),
+        Postpone((a,), "budget"),
         Defer((b,), 7),
         Fetch((c,)),
     ]

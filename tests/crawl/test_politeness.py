@@ -25,17 +25,17 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.crawl.polite import (
     BACKOFF_MS,
-    KilledRobot,
-    SimulatedRobot,
+    KilledCrawler,
+    SimulatedCrawler,
     promises,
     served_web,
-    simulated_robot,
+    simulated_crawler,
     without_visit,
 )
 from tests.crawl.polite import DELAY_MS as POLITE_MS
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.politeness import violations
-from tests.servers.synthetic.request_log import Logged
+from tests.servers.synthetic.request_log import LogEntry
 from tests.servers.synthetic.simulated import SimulatedFetcher
 from tests.servers.synthetic.web import Web
 
@@ -83,7 +83,7 @@ def test_polite_over_kills(
     with served_web(
         tmp_path, "--seed", str(SEED), "--hosts", str(hosts), "--pages", str(pages), *features
     ) as served:
-        robot = KilledRobot(served, tmp_path / "workspace")
+        robot = KilledCrawler(served, tmp_path / "workspace")
         while len(robot.kills) < kills and robot.run_and_kill(chance, longest_s):
             pass
         progress = robot.finish(finish)
@@ -142,7 +142,7 @@ def test_polite_over_kills_that_take_no_time(
             traps=0.0,
         )
     )
-    robot = simulated_robot(web, tmp_path / "workspace")
+    robot = simulated_crawler(web, tmp_path / "workspace")
     for _ in range(kills):
         robot.crawl(die_after_ms=chance.randrange(200, 6_000))
     robot.crawl(max_time_ms=10_000)
@@ -168,7 +168,7 @@ def test_hosts_do_not_delay_each_other(tmp_path: Path, pages: int, seconds: int)
     """
     delay_ms, courtesy = 1_000, 10.0
     web = Web(WebPlan.calm(seed=5, hosts=500, pages=pages, static=1.0))
-    robot = simulated_robot(
+    robot = simulated_crawler(
         web,
         tmp_path / "workspace",
         "fetch.connections=600",
@@ -181,7 +181,7 @@ def test_hosts_do_not_delay_each_other(tmp_path: Path, pages: int, seconds: int)
     start = robot.clock.now_ms()
     robot.crawl(max_time_ms=seconds * 1_000)
     end = start + seconds * 1_000
-    by_host: dict[str, list[Logged]] = defaultdict(list)
+    by_host: dict[str, list[LogEntry]] = defaultdict(list)
     for request in sorted(robot.log, key=lambda each: each.arrived_at_ms):
         by_host[request.host].append(request)
     bound = request_count = 0.0
@@ -227,7 +227,7 @@ def test_few_active_hosts_and_many_pending_robots_files(tmp_path: Path) -> None:
         )
     )
     # Domains with many hosts are paused at times: the patience is longer than their pauses.
-    robot = simulated_robot(
+    robot = simulated_crawler(
         web,
         tmp_path / "workspace",
         "crawl.active_hosts=4",
@@ -250,7 +250,7 @@ DELAY_MS = 1_000
 
 
 @contextmanager
-def successor(robot: SimulatedRobot) -> Iterator[CrawlSession]:
+def successor(robot: SimulatedCrawler) -> Iterator[CrawlSession]:
     """Open a session and load the stored state."""
     job = Job(Collection.model_validate({"delay": "1s", "scope": "any"}), tuple(robot.web.seeds()))
     fetcher = SimulatedFetcher(robot.web, robot.clock)
@@ -264,13 +264,13 @@ def successor(robot: SimulatedRobot) -> Iterator[CrawlSession]:
         clock=robot.clock,
     )
     try:
-        session.take_up()
+        session.load()
         yield session
     finally:
         session.close()
 
 
-def hosts(robot: SimulatedRobot) -> pl.DataFrame:
+def hosts(robot: SimulatedCrawler) -> pl.DataFrame:
     return LiveTables(Workspace.open(str(robot.workspace))).scan("hosts").collect()
 
 
@@ -279,7 +279,7 @@ def test_a_domain_that_asked_for_a_rest_still_rests(tmp_path: Path) -> None:
     web = Web(
         WebPlan.calm(seed=4, hosts=30, pages=60, subdomains=1.0, limiting=0.3, failing_share=1.0)
     )
-    robot = simulated_robot(web, tmp_path / "workspace", courtesy_factor=0.0)
+    robot = simulated_crawler(web, tmp_path / "workspace", courtesy_factor=0.0)
     robot.crawl(max_time_ms=20_000)
     stored = hosts(robot).filter(pl.col("host") == "")
     assert stored.height > 0
@@ -306,7 +306,7 @@ def test_a_domain_rests_as_its_slowest_host_wants_even_before_that_is_at_hand(
     tmp_path: Path,
 ) -> None:
     web = Web(WebPlan.calm(seed=4, hosts=40, pages=80, subdomains=1.0, crawl_delay=0.3))
-    robot = simulated_robot(web, tmp_path / "workspace", courtesy_factor=0.0)
+    robot = simulated_crawler(web, tmp_path / "workspace", courtesy_factor=0.0)
     robot.crawl(max_time_ms=20_000)
     rows = hosts(robot)
     slow = rows.filter(pl.col("delay") > DELAY_MS)
@@ -322,7 +322,7 @@ def test_a_domain_rests_as_its_slowest_host_wants_even_before_that_is_at_hand(
 
 @pytest.mark.proves("politeness-workers")
 def test_a_host_that_is_new_to_a_successor_may_have_been_asked(tmp_path: Path) -> None:
-    robot = simulated_robot(Web(WebPlan.calm(hosts=2, pages=4)), tmp_path / "workspace")
+    robot = simulated_crawler(Web(WebPlan.calm(hosts=2, pages=4)), tmp_path / "workspace")
     for expected in (0, DELAY_MS):
         now = robot.clock.monotonic_ms()
         with successor(robot) as session:
@@ -334,7 +334,7 @@ def test_a_host_that_is_new_to_a_successor_may_have_been_asked(tmp_path: Path) -
 @pytest.mark.proves("politeness-crawl-delay", "politeness-restart")
 def test_crawl_delay_is_known_though_robots_txt_was_not_fetched_again(tmp_path: Path) -> None:
     web = Web(WebPlan.calm(seed=4, hosts=20, pages=40, crawl_delay=0.9))
-    robot = simulated_robot(web, tmp_path / "workspace", courtesy_factor=0.0)
+    robot = simulated_crawler(web, tmp_path / "workspace", courtesy_factor=0.0)
     robot.crawl(max_time_ms=5_000)
     requested_hosts = {
         request.host

@@ -116,7 +116,7 @@ def test_a_form_is_sent_once_and_its_session_kept(run: RunCrawl) -> None:
 
 
 def test_expired_session_is_renewed_by_another_login(run: RunCrawl) -> None:
-    with members(Members(pages_a_session=2)) as site:
+    with members(Members(pages_per_session=2)) as site:
         crawled = run(site.url(), depth=1, login=[{"url": site.url("/login"), **LOGIN}])
     assert sum(title.startswith("club") for title in crawled.titles()) == 4
     assert Counter(each.method for each in site.asked)["POST"] == 2

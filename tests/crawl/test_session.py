@@ -108,9 +108,9 @@ def test_what_an_outranked_session_fetched_meanwhile_is_kept_and_changes_nothing
     web = serve({"/index.html": page("/a.html"), "/a.html": page(text="old")})
     workspace = Workspace.open_or_create(str(tmp_path / "w"))
     first = open_one(workspace, web.url())
-    first.take_up()
+    first.load()
     second = open_one(workspace, web.url())
-    second.take_up()
+    second.load()
     with pytest.raises(ClaimLost):
         first.worker.run()
     first.close()
@@ -136,12 +136,12 @@ def test_a_second_session_outranks_the_first(serve: ServeWeb, tmp_path: Path) ->
     web = serve({"/index.html": page("/a.html"), "/a.html": page()})
     workspace = Workspace.open_or_create(str(tmp_path / "w"))
     first = open_one(workspace, web.url())
-    first.take_up()
+    first.load()
     second = open_one(workspace, web.url())
     with pytest.raises(ClaimLost):
         first.worker.run()
     first.close()
-    second.take_up()
+    second.load()
     assert second.worker.progress.replayed == 3
     second.close()  # ends without a commit
     crawled = work(tmp_path / "w", [(collection("default"), [web.url()])])

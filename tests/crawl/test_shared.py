@@ -22,7 +22,7 @@ from lycosa.store.verify.check import verify
 from tests.crawl.conftest import ServeWeb, page
 from tests.crawl.crew import PARTITIONS, Crew, job
 from tests.servers.synthetic.plan import WebPlan
-from tests.servers.synthetic.request_log import Logged
+from tests.servers.synthetic.request_log import LogEntry
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
 
@@ -49,7 +49,7 @@ class SimulatedCrew(Crew):
     def __init__(self, root: Path, plan: WebPlan = PLAN, **settings: object) -> None:
         self.web = Web(plan)
         clock = SimulatedClock(plan.epoch_ms)
-        self.logs: dict[str, list[Logged]] = defaultdict(list)
+        self.logs: dict[str, list[LogEntry]] = defaultdict(list)
         super().__init__(root, clock, job(self.web.seeds(), **settings))
         self.fetcher = lambda name: SimulatedFetcher(self.web, clock, record=self.logs[name].append)
 
@@ -79,7 +79,7 @@ def single_worker_facts(root: Path, plan: WebPlan = PLAN, **settings: object) ->
         return one.facts()
 
 
-def assert_one_worker_per_host(logs: dict[str, list[Logged]]) -> None:
+def assert_one_worker_per_host(logs: dict[str, list[LogEntry]]) -> None:
     """Check that requests of different workers to a host keep the delay.
 
     Redirected robots.txt requests are ignored.
@@ -272,7 +272,7 @@ def test_aborted_robots_txt_is_requested_again_after_the_delay(tmp_path: Path) -
             if not request.status and request.path == "/robots.txt"
         }
         assert len(dropped) >= 4
-        by_host: dict[str, list[Logged]] = defaultdict(list)
+        by_host: dict[str, list[LogEntry]] = defaultdict(list)
         for request in many.logs["a"]:
             by_host[request.host].append(request)
         repeated = [

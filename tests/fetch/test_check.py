@@ -12,11 +12,11 @@ from lycosa.core.clock import SystemClock
 from lycosa.fetch.check import Check, CheckRunner
 from lycosa.fetch.guard import AddressGuard
 from tests.servers.certificates import make_certificate
-from tests.servers.moody import Moody, expired_certificate
+from tests.servers.moody import ControllableServer, expired_certificate
 
 
 @contextmanager
-def runner(*servers: Moody, **settings: object) -> Iterator[CheckRunner]:
+def runner(*servers: ControllableServer, **settings: object) -> Iterator[CheckRunner]:
     guard = AddressGuard((server.address, server.port) for server in servers)
     with closing(
         CheckRunner(FetchSettings.model_validate(settings), guard, SystemClock())
@@ -37,7 +37,7 @@ def run_checks(checks: CheckRunner, *urls: str, timeout_ms: int = 5_000) -> dict
 
 
 def test_each_check_uses_a_new_connection_and_measures_its_steps() -> None:
-    with Moody() as server, runner(server) as checks:
+    with ControllableServer() as server, runner(server) as checks:
         for _ in range(3):
             check = run_checks(checks, server.url)[server.url]
             assert (check.exchange.status, check.exchange.error, check.exchange.body) == (
@@ -53,7 +53,11 @@ def test_each_check_uses_a_new_connection_and_measures_its_steps() -> None:
 
 
 def test_timeouts_refusals_and_unknown_names_are_distinguished() -> None:
-    with Moody(delay_s=3.0) as slow, Moody() as gone, runner(slow, gone) as checks:
+    with (
+        ControllableServer(delay_s=3.0) as slow,
+        ControllableServer() as gone,
+        runner(slow, gone) as checks,
+    ):
         gone.stop()
         unknown, private = "http://nowhere.invalid/", "http://127.0.0.77:81/"
         done = run_checks(checks, slow.url, gone.url, unknown, private, timeout_ms=700)
@@ -72,8 +76,8 @@ def test_certificate_expiry_is_reported_and_expired_certificates_fail(tmp_path: 
     good = make_certificate(tmp_path, "good", "IP:127.0.0.1", authority)
     old = expired_certificate(tmp_path, "old", "IP:127.0.0.1", authority)
     with (
-        Moody(certificate=good) as fine,
-        Moody(certificate=old) as expired,
+        ControllableServer(certificate=good) as fine,
+        ControllableServer(certificate=old) as expired,
         runner(fine, expired, ca_file=str(authority.certificate)) as checks,
     ):
         done = run_checks(checks, fine.url, expired.url)

@@ -15,7 +15,7 @@ from lycosa.http.decode import parse_head
 from lycosa.url.file_types import FTP_LISTING, GOPHER_MENU
 from tests.fetch import fetching
 from tests.fetch.fetching import fetch, run
-from tests.servers.ftp import busy_ftp, flooding_ftp, ftp, gopher, lying_ftp
+from tests.servers.ftp import busy_ftp, false_address_ftp, flooding_ftp, ftp, gopher
 
 LOCAL = "127.0.0.1"
 
@@ -81,7 +81,7 @@ def test_body_of_an_unwanted_type_is_not_read(files: Path) -> None:
 def test_data_comes_from_where_the_control_connection_leads() -> None:
     """The address in the server's PASV response is ignored; it could be an internal host."""
     for address in ("10.0.0.1", "127.0.0.1", "192.0.2.1"):
-        with lying_ftp(address) as port, open_fetcher([(LOCAL, port)]) as fetcher:
+        with false_address_ftp(address) as port, open_fetcher([(LOCAL, port)]) as fetcher:
             exchange = fetch(fetcher, f"ftp://{LOCAL}:{port}/a.txt")
             assert (exchange.body, exchange.ip, exchange.error) == (b"the text", LOCAL, "")
 

@@ -156,9 +156,9 @@ def test_server_order_is_unvisited_hosts_then_by_last_visit() -> None:
 def test_unvisited_rest_reports_an_inactive_unvisited_host() -> None:
     hosts = directory([5, 50])
     hosts.set(0, visited=1)
-    assert [hosts.unvisited_rest(now) for now in (5, 49, 50)] == [False, False, True]
+    assert [hosts.has_unvisited_due(now) for now in (5, 49, 50)] == [False, False, True]
     hosts.activate(1)
-    assert not hosts.unvisited_rest(50)
+    assert not hosts.has_unvisited_due(50)
 
 
 @pytest.mark.parametrize("block", [7, 1_000])

@@ -42,7 +42,7 @@ def test_sorted_keys_behave_like_a_dict(
     tmp_path_factory: pytest.TempPathFactory,
     batches: list[dict[int, int]],
     puts: list[tuple[int, int]],
-    fold_at: int,
+    merge_at: int,
     others: list[int],
     in_file: bool,
     pack_at: int,
@@ -50,7 +50,11 @@ def test_sorted_keys_behave_like_a_dict(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packed, "PACK_AT", pack_at)
         check_against_dict(
-            str(tmp_path_factory.getbasetemp()) if in_file else None, batches, puts, fold_at, others
+            str(tmp_path_factory.getbasetemp()) if in_file else None,
+            batches,
+            puts,
+            merge_at,
+            others,
         )
 
 
@@ -58,10 +62,10 @@ def check_against_dict(
     folder: str | None,
     batches: list[dict[int, int]],
     puts: list[tuple[int, int]],
-    fold_at: int,
+    merge_at: int,
     others: list[int],
 ) -> None:
-    keys = SortedKeys(folder, fold_at)
+    keys = SortedKeys(folder, merge_at)
     model: dict[int, int] = {}
     for batch in batches:
         model = batch | model  # of equal keys the first counts
@@ -79,7 +83,7 @@ def check_against_dict(
 
 
 def test_long_payloads_are_kept_in_memory() -> None:
-    keys = SortedKeys(fold_at=2)
+    keys = SortedKeys(merge_at=2)
     for key in range(10):
         keys.put(key, key << 20 | 5)
     keys.fold()
@@ -120,7 +124,7 @@ def test_compaction_in_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_files_are_anonymous(tmp_path: Path) -> None:
-    keys = SortedKeys(str(tmp_path), fold_at=1)
+    keys = SortedKeys(str(tmp_path), merge_at=1)
     keys.put(1, 1)
     keys.load([(array([2]), array([2], np.uint16))])
     keys.put(3, 3)
@@ -130,7 +134,7 @@ def test_files_are_anonymous(tmp_path: Path) -> None:
 def test_failed_compaction_is_deferred_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys = SortedKeys(str(tmp_path), fold_at=3)
+    keys = SortedKeys(str(tmp_path), merge_at=3)
     keys.load([(array([100]), array([1], np.uint16))])
     full = True
     real = module._write

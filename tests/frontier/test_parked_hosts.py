@@ -157,7 +157,7 @@ def session_of(
 
 def crawl(session: CrawlSession) -> None:
     try:
-        session.take_up()
+        session.load()
         session.worker.run()
         session.claim.release()
     finally:
@@ -280,7 +280,7 @@ def test_server_first_visits_every_known_host_before_any_second_visit(
     with workspace.own("test"):
         session = session_of(workspace, web, [collection], hosts=hosts, urls=urls, seeds=pages)
         if resume:
-            session.take_up()
+            session.load()
             session.worker.commit_now()
             session.claim.release()
             session.close()
@@ -404,7 +404,7 @@ def test_two_collections_share_every_fetch_with_small_heads(
     web = Web(ManualClock(), pages, separate_domains)
     with workspace.own("test"):
         session = session_of(workspace, web, collections, hosts=1, urls=2, seeds=pages)
-        session.take_up()
+        session.load()
         for row in session.crawl.buffer.batch.urls_of(
             session.crawl.identifier.identify(separate_domains((0, 0))).host_key
         ):

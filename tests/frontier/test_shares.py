@@ -85,7 +85,7 @@ def crawl_for(
         )
         session.crawl.scheduler.heads._waiting_urls = urls
         try:
-            session.take_up()
+            session.load()
             session.worker.run()
             session.claim.release()
         finally:

@@ -65,11 +65,11 @@ class Crawl:
             return TrapRule.QUERY_PERMUTATION
         if signature:
             self._signatures.add(signature)
-        allowance = groups.allowance(path)
-        if allowance.admit:
+        verdict = groups.verdict(path)
+        if verdict.admit:
             return ""
-        groups.count(allowance.rule)
-        return allowance.rule
+        groups.count(verdict.rule)
+        return verdict.rule
 
     def _visit(self, url: str, path: str, groups: HostGroups) -> Iterator[str]:
         answer = self._fetch(url)

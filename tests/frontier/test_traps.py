@@ -41,9 +41,9 @@ def visit(
     groups: HostGroups, path: str, text: str, title: str = "", *, by_line: bool = True
 ) -> bool:
     """Fetch a page if its groups allow it; return whether it was fetched."""
-    allowance = groups.allowance(path)
-    if not allowance.admit:
-        groups.count(allowance.rule)
+    verdict = groups.verdict(path)
+    if not verdict.admit:
+        groups.count(verdict.rule)
         return False
     groups.observe(
         path,
@@ -152,7 +152,7 @@ def test_probes_find_real_pages_in_the_group_of_a_trap() -> None:
         fetch_count(groups, [(f"/all/x{number}", SAME) for number in range(100)])
         <= MAX_FETCHES_ORDINARY
     )
-    assert not groups.allowance("/all/real").admit
+    assert not groups.verdict("/all/real").admit
     for number in range(PROBE_AFTER * 2):
         visit(groups, f"/other/{number}x", prose(number))
     assert visit(groups, "/all/real-1", prose("real 1"))
@@ -170,8 +170,8 @@ def test_probes_of_an_endless_trap_are_bounded() -> None:
         fetch_count(groups, [(f"/all/x{number}", SAME) for number in range(20_000)])
         <= MAX_FETCHES_ORDINARY + MAX_PROBES
     )
-    allowance = groups.allowance("/all/x")
-    assert (allowance.admit, allowance.rule, allowance.group, allowance.share) == (
+    verdict = groups.verdict("/all/x")
+    assert (verdict.admit, verdict.rule, verdict.group, verdict.share) == (
         False,
         "near_identical",
         "/all/*",
@@ -183,10 +183,10 @@ def test_proven_subgroup_is_admitted_in_a_stopped_group() -> None:
     groups = HostGroups(has_stopped=True)
     groups.groups["/a/"] = TrapGroup(0, rule=PrefixRule.NEAR_IDENTICAL, stopped_at=0)
     groups.groups["/a/b/*"] = TrapGroup(novel=PROVEN - 1)
-    assert not groups.allowance("/a/b/c").admit
+    assert not groups.verdict("/a/b/c").admit
     groups.groups["/a/b/*"].novel = PROVEN
-    assert groups.allowance("/a/b/c").admit
-    assert not groups.allowance("/a/d/c").admit
+    assert groups.verdict("/a/b/c").admit
+    assert not groups.verdict("/a/d/c").admit
 
 
 def test_soft_404_pages_are_detected_by_text_and_title() -> None:
@@ -204,7 +204,7 @@ def test_soft_404_pages_are_detected_by_text_and_title() -> None:
             f"/lost/y{number}",
             ObservedPage(simhash=7, text_digest=number, text_length=90, title="404 Not Found"),
         )
-        titled.allowance(f"/lost/y{number}")
+        titled.verdict(f"/lost/y{number}")
     assert PrefixRule.SOFT_404 not in titled.refused
     assert (
         titled.observe(
@@ -333,8 +333,8 @@ def test_groups_are_restored_from_stored_counters() -> None:
     assert counters["session_id"] == 1
     assert counters["stopped:near_identical:/all/*"] + counters["near_identical"] == 60
     again = HostGroups.from_counters(counters)
-    assert not again.allowance("/all/y").admit
-    assert again.allowance("/some/y").admit
+    assert not again.verdict("/all/y").admit
+    assert again.verdict("/some/y").admit
     assert again.counters() == counters
 
 
@@ -354,7 +354,7 @@ def _refused(
     groups = HostGroups()
     refused = []
     for path in paths:
-        if not groups.allowance(path).admit:
+        if not groups.verdict(path).admit:
             refused.append(path)
             continue
         payload = (site.root / path[1:]).read_bytes()

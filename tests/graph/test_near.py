@@ -13,7 +13,7 @@ from bench.near import measure, planted
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Alternate, Page
 from lycosa.graph.builder import make_generation
-from lycosa.graph.generation import link_news
+from lycosa.graph.generation import link_signals_of
 from lycosa.graph.minhash import (
     MIN_SHINGLES,
     SKETCH,
@@ -165,7 +165,7 @@ def groups(corpus: Corpus) -> list[set[str]]:
 def grouped_pages(corpus: Corpus) -> list[tuple[str, int, str]]:
     """Rank, and return URL, group and canonical URL of all pages in groups."""
     make_generation(corpus.workspace)
-    signals = link_news(corpus.workspace, range(corpus.workspace.partitions))
+    signals = link_signals_of(corpus.workspace, range(corpus.workspace.partitions))
     assert signals is not None
     urls = {key: url for url, key in url_keys(corpus).items()}
     rows = signals.pages().filter(pl.col("group") != 0).select("url_key", "group", "canonical")

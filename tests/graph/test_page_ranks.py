@@ -12,7 +12,7 @@ from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Link, Page
 from lycosa.graph import ranking
 from lycosa.graph.builder import make_generation
-from lycosa.graph.generation import link_news, newest
+from lycosa.graph.generation import link_signals_of, newest
 from lycosa.graph.ranking import DAMPING, HOST_SHARE, PAGE_SHARE, page_rank
 from lycosa.index.generation import newest as newest_index
 from lycosa.index.indexer import Indexer
@@ -35,7 +35,7 @@ def links(*targets: tuple[str, str], rel: str = "", kind: str = "a") -> list[Lin
 
 def link_signals(corpus: Corpus) -> dict[str, tuple[float, str, int]]:
     """Return URL -> prior, anchors, since."""
-    signals = link_news(corpus.workspace, range(corpus.workspace.partitions))
+    signals = link_signals_of(corpus.workspace, range(corpus.workspace.partitions))
     assert signals is not None
     by_key = {
         row["url_key"]: (round(row["prior"], 4), row["anchors"], row["since"])

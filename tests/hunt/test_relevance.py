@@ -29,7 +29,7 @@ from tests.crawl.polite import BACKOFF_MS, COURTESY, DELAY_MS, PLACES, promises,
 from tests.hunt.hunts import page
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.politeness import violations
-from tests.servers.synthetic.request_log import Logged
+from tests.servers.synthetic.request_log import LogEntry
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
 
@@ -242,7 +242,7 @@ def test_a_focused_crawl_keeps_the_politeness_rules(tmp_path: Path) -> None:
         f'[[collection]]\nname = "default"\n{pace}address_connections = 256\n',
         overrides=("fetch.first_byte_timeout=5s",),
     )
-    log: list[Logged] = []
+    log: list[LogEntry] = []
     request = HuntRequest(
         " ".join(web.topics.words(3)), tuple(web.seeds()), False, time_ms=40_000, agents=50
     )

@@ -17,7 +17,7 @@ from lycosa.commands.maintenance.export import LibraryTask, export_on, export_ta
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import IndexSettings, StoreSettings
 from lycosa.export.library.editions import LibrarySelection
-from lycosa.maintenance.jobs import index_on, merge_on, rank_on, rank_workspace, sweep_on
+from lycosa.maintenance.jobs import index_on, merge_on, rank_on, rank_workspace, vacuum_on
 from lycosa.store.compaction.compact import compaction_is_due
 from lycosa.store.compaction.plan import CompactionSettings
 from lycosa.store.coordination.owner import maintenance
@@ -54,7 +54,7 @@ def test_parallel_compaction_and_vacuum_keep_all_facts(tmp_path: Path) -> None:
         assert (whole.files_before, whole.gave_up) == (report.files_after, "")
         with maintenance(workspace.storage):
             assert "another process" in merge_on(engine, workspace.root, SETTINGS).gave_up
-        vacuumed = sweep_on(
+        vacuumed = vacuum_on(
             engine, workspace.root, StoreSettings.model_validate({"keep_replaced": 0})
         )
         assert vacuumed.files >= report.files_before - report.files_after

@@ -16,15 +16,15 @@ import pytest
 import lycosa
 from lycosa.cluster.engines.local import LocalEngine
 from lycosa.processes import threads
-from lycosa.processes.children import Child, News, Tell
+from lycosa.processes.children import Child, Report, ReportKind
 from lycosa.processes.jobs import POLARS_THREADS
 from lycosa.processes.memory import give_back
 from lycosa.processes.platform import drop_code
 from lycosa.processes.threads import FAILED_EXIT, OnError, StopFlag, start_thread
 
 
-def _report_threads(tell: Tell) -> None:
-    tell(News.WORKING, str(pl.thread_pool_size()))
+def _report_threads(report: Report) -> None:
+    report(ReportKind.WORKING, str(pl.thread_pool_size()))
 
 
 def _thread_count(_: int) -> int:

@@ -12,7 +12,7 @@ import pytest
 
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.captures.test_captures import Taken, archive
+from tests.captures.test_captures import Capture, archive
 from tests.serve.browser import Browser
 from tests.serve.conftest import serving
 from tests.serve.person import (
@@ -50,7 +50,7 @@ def home(workspace: str) -> str:
 @pytest.fixture(scope="module")
 def address(copy: str, home: str) -> Iterator[str]:
     """Address of a server; the home page has an older version too."""
-    archive(Workspace.open(copy), [Taken(home, 0, OLD_VERSION.encode())])
+    archive(Workspace.open(copy), [Capture(home, 0, OLD_VERSION.encode())])
     with serving(copy) as served:
         yield served
 

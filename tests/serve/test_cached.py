@@ -20,7 +20,7 @@ from lycosa.serve.web.security import SECURITY_HEADERS
 from lycosa.store.exclusion.purge import exclude
 from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import normalise
-from tests.captures.test_captures import HTML, OTHER, URL, Taken, archive
+from tests.captures.test_captures import HTML, OTHER, URL, Capture, archive
 from tests.serve.client import Client
 from tests.serve.pages import Document
 from tests.store.builders import START_MS
@@ -55,46 +55,46 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
     archive(
         workspace,
         [
-            Taken(URL, 0, HTML.format("Second block.").encode()),
-            Taken(URL, 1, None),
-            Taken(URL, 4, HTML.format("Another block.").encode()),
-            Taken(OTHER, 0, HTML.format("Elsewhere.").encode()),
-            Taken(f"{BASE}venom", 0, HOSTILE.encode()),
-            Taken(
+            Capture(URL, 0, HTML.format("Second block.").encode()),
+            Capture(URL, 1, None),
+            Capture(URL, 4, HTML.format("Another block.").encode()),
+            Capture(OTHER, 0, HTML.format("Elsewhere.").encode()),
+            Capture(f"{BASE}venom", 0, HOSTILE.encode()),
+            Capture(
                 f"{BASE}koi8",
                 0,
                 "<title>Т</title><p>Привет, мир и другие".encode("koi8-r"),
                 head="Content-Type: text/html; charset=koi8-r",
             ),
-            Taken(
+            Capture(
                 f"{BASE}wrong-charset",
                 0,
                 "<p>Grüße".encode("utf-16"),
                 head="Content-Type: text/html; charset=us-ascii",
             ),
-            Taken(f"{BASE}bomb", 0, packed, head=f"{html}\r\nContent-Encoding: gzip"),
-            Taken(
+            Capture(f"{BASE}bomb", 0, packed, head=f"{html}\r\nContent-Encoding: gzip"),
+            Capture(
                 f"{BASE}svg",
                 0,
                 b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>",
                 head="Content-Type: image/svg+xml",
             ),
-            Taken(f"{BASE}png", 0, b"\x89PNG\r\n\x1a\n<script>", head="Content-Type: text/html"),
-            Taken(
+            Capture(f"{BASE}png", 0, b"\x89PNG\r\n\x1a\n<script>", head="Content-Type: text/html"),
+            Capture(
                 f"{BASE}fake.png",
                 0,
                 b"<html><script>alert(1)</script>hi",
                 head="Content-Type: image/png",
             ),
-            Taken(
+            Capture(
                 f"{BASE}text",
                 0,
                 "<script>alert('ü')</script>".encode("latin-1"),
                 head="Content-Type: text/plain; charset=latin-1",
             ),
-            Taken(EVIL_URL, 0, b"MZ\x00\x01", head="Content-Type: application/x-msdownload"),
-            Taken(f"{BASE}moved", 0, b"", 301, head="Location: http://a.example/page"),
-            Taken(f"{BASE}secret/page", 0, b"<p>secret"),
+            Capture(EVIL_URL, 0, b"MZ\x00\x01", head="Content-Type: application/x-msdownload"),
+            Capture(f"{BASE}moved", 0, b"", 301, head="Location: http://a.example/page"),
+            Capture(f"{BASE}secret/page", 0, b"<p>secret"),
         ],
     )
     exclude(workspace, ["prefix:http://a.example/secret"])
@@ -340,7 +340,7 @@ def test_body_archived_with_gzip_encoding_is_decoded(tmp_path: Path) -> None:
     archive(
         workspace,
         [
-            Taken(
+            Capture(
                 URL,
                 0,
                 gzip.compress(b"<p>Packed."),

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from lycosa.store.workspace import Workspace
-from tests.captures.test_captures import HTML, URL, Taken, archive
+from tests.captures.test_captures import HTML, URL, Capture, archive
 from tests.serve.browser import Browser
 from tests.serve.conftest import serving
 from tests.serve.test_cached import BASE, HOSTILE
@@ -61,11 +61,11 @@ def address(tmp_path_factory: pytest.TempPathFactory, listener: Listener) -> Ite
     archive(
         workspace,
         [
-            Taken(URL, 0, HTML.format("Second block.").encode()),
-            Taken(URL, 2, HTML.format("Another block.").encode()),
-            Taken(HOSTILE_URL, 0, listener.page),
-            Taken(f"{BASE}picture", 0, IMAGE, head="Content-Type: text/html"),
-            Taken(
+            Capture(URL, 0, HTML.format("Second block.").encode()),
+            Capture(URL, 2, HTML.format("Another block.").encode()),
+            Capture(HOSTILE_URL, 0, listener.page),
+            Capture(f"{BASE}picture", 0, IMAGE, head="Content-Type: text/html"),
+            Capture(
                 f"{BASE}svg",
                 0,
                 b"<svg xmlns='http://www.w3.org/2000/svg'><script>1</script></svg>",

@@ -21,7 +21,7 @@ from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import add_monitor
 from lycosa.watch.watches import add_watch
-from tests.captures.test_captures import HTML, Taken, archive
+from tests.captures.test_captures import HTML, Capture, archive
 from tests.cli.conftest import run
 from tests.serve.client import Client
 from tests.serve.conftest import serving
@@ -250,7 +250,7 @@ def served(copy: str) -> Iterator[Served]:
     opened = Workspace.open(copy)
     archive(
         opened,
-        [Taken(VERSIONED, day, HTML.format(f"Day {day}.").encode()) for day in range(3)],
+        [Capture(VERSIONED, day, HTML.format(f"Day {day}.").encode()) for day in range(3)],
     )
     add_watch(copy, Config(), ["wolf"], ["case"], notify=["webhook https://hooks.example/x"])
     with paper("127.0.7.95") as site:

@@ -142,7 +142,7 @@ def _faulty_server(
 
 
 @contextmanager
-def lying_ftp(data_address: str, address: str = "127.0.0.1") -> Iterator[int]:
+def false_address_ftp(data_address: str, address: str = "127.0.0.1") -> Iterator[int]:
     """Run a server whose reply to PASV names `data_address`; yield its port."""
     with _faulty_server(_FalseAddressHandler, data_address, address) as port:
         yield port

@@ -36,9 +36,9 @@ class Asked:
 
 @dataclass
 class Members:
-    """The site. `pages_a_session`: number of `/club/` pages after which a session ends."""
+    """The site. `pages_per_session`: number of `/club/` pages after which a session ends."""
 
-    pages_a_session: int = 1_000
+    pages_per_session: int = 1_000
     robots: str = ""
     port: int = 0
     asked: list[Asked] = field(default_factory=list)
@@ -103,7 +103,7 @@ class Members:
             return 200, [html], _PAGE.format(title="wrong", text=form, links="</form>")
         with self.lock:
             session = f"s3cr3t-{len(self.sessions)}"
-            self.sessions[session] = self.pages_a_session
+            self.sessions[session] = self.pages_per_session
         cookie = f"session={session}; HttpOnly; Path=/"
         return 302, [("Location", "/welcome"), ("Set-Cookie", cookie)], ""
 
@@ -118,7 +118,7 @@ class Members:
         )
 
 
-class Answering(Protocol):
+class RecordingSite(Protocol):
     """A site that computes its responses and records its requests."""
 
     port: int
@@ -129,7 +129,7 @@ class Answering(Protocol):
         ...
 
 
-Site = TypeVar("Site", bound=Answering)
+Site = TypeVar("Site", bound=RecordingSite)
 
 
 @contextmanager

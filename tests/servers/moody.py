@@ -13,7 +13,7 @@ from tests.servers.local_http import QuietHandler, QuietServer
 
 
 @dataclass
-class Moody:
+class ControllableServer:
     """The server. Call `start` and `stop`, or use it as a context manager.
 
     `asked`: the arrival times of the requests (s, monotonic). `connections`: the number of
@@ -34,7 +34,7 @@ class Moody:
     def url(self) -> str:
         return f"{'https' if self.certificate else 'http'}://{self.address}:{self.port}/"
 
-    def start(self) -> Moody:
+    def start(self) -> ControllableServer:
         """Listen, on the same port as before after a stop."""
         server = QuietServer((self.address, self.port), _handler(self))
         self.port = server.server_address[1]
@@ -55,14 +55,14 @@ class Moody:
             self._server.server_close()
             self._server = None
 
-    def __enter__(self) -> Moody:
+    def __enter__(self) -> ControllableServer:
         return self.start()
 
     def __exit__(self, *_: object) -> None:
         self.stop()
 
 
-def _handler(moody: Moody) -> type[QuietHandler]:
+def _handler(moody: ControllableServer) -> type[QuietHandler]:
     class Handler(QuietHandler):
         def setup(self) -> None:
             moody.connections += 1

@@ -33,7 +33,7 @@ SCRIPT = Path(__file__).resolve().parents[3] / "shared" / "tools" / "make_sites.
 LAYOUT_LIMIT_S = 900.0
 
 
-class SitesAbsent(Exception):
+class SitesMissing(Exception):
     """The sites are missing, and so is the script that creates them."""
 
 
@@ -79,13 +79,13 @@ def site_seeds(site: Site, origin: str) -> list[str]:
     return seeds
 
 
-def lay_sites() -> tuple[Site, ...]:
+def create_sites() -> tuple[Site, ...]:
     """Return the six sites, which are created if they are missing.
 
     Several processes may call it at the same time.
 
     Raises:
-        SitesAbsent: the sites and the script are missing.
+        SitesMissing: the sites and the script are missing.
         RuntimeError: the script fails, for example because a package cannot be downloaded. The
             message contains the error output.
     """
@@ -98,7 +98,7 @@ def lay_sites() -> tuple[Site, ...]:
         if _is_complete():
             return sites
         if not SCRIPT.exists():
-            raise SitesAbsent(
+            raise SitesMissing(
                 f"the six sites are not in {CACHE}, and {SCRIPT}, which creates them, is missing"
             )
         result = subprocess.run(
@@ -119,10 +119,10 @@ def _is_complete() -> bool:
 
 
 def require_sites() -> tuple[Site, ...]:
-    """Call `lay_sites`, and skip the test if the sites cannot be created."""
+    """Call `create_sites`, and skip the test if the sites cannot be created."""
     try:
-        return lay_sites()
-    except SitesAbsent as absent:
+        return create_sites()
+    except SitesMissing as absent:
         pytest.skip(str(absent))
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.servers import sites
 from tests.servers.certificates import make_certificate
 from tests.servers.nginx import Nginx, Server, configuration, free_port, nginx
-from tests.servers.sites import NAMES, SitesAbsent, lay_sites, require_sites, site_seeds
+from tests.servers.sites import NAMES, SitesMissing, create_sites, require_sites, site_seeds
 from tests.waiting import until
 
 
@@ -109,7 +109,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_concurrent_callers_create_the_sites_once(folder: Path) -> None:
     (folder / "make_sites.sh").write_text(SCRIPT)
     with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda _: lay_sites(), range(4)))
+        results = list(pool.map(lambda _: create_sites(), range(4)))
     assert (folder / "cache" / "sites.runs").read_text() == "run\n"
     assert all(result == results[0] for result in results)
     assert [site.address for site in results[0]] == [
@@ -118,8 +118,8 @@ def test_concurrent_callers_create_the_sites_once(folder: Path) -> None:
 
 
 def test_missing_script_skips_tests_with_a_reason(folder: Path) -> None:
-    with pytest.raises(SitesAbsent, match=r"make_sites\.sh"):
-        lay_sites()
+    with pytest.raises(SitesMissing, match=r"make_sites\.sh"):
+        create_sites()
     with pytest.raises(pytest.skip.Exception, match=r"make_sites\.sh"):
         require_sites()
 
@@ -127,12 +127,12 @@ def test_missing_script_skips_tests_with_a_reason(folder: Path) -> None:
 def test_error_of_a_failed_script_contains_its_output(folder: Path) -> None:
     (folder / "make_sites.sh").write_text("echo no network >&2; exit 7")
     with pytest.raises(RuntimeError, match="no network"):
-        lay_sites()
+        create_sites()
 
 
 def test_debian_reference_has_one_seed_per_language(folder: Path) -> None:
     (folder / "make_sites.sh").write_text(SCRIPT)
-    by_name = {site.name: site for site in lay_sites()}
+    by_name = {site.name: site for site in create_sites()}
     for language in ("en", "de"):
         (by_name["debian-reference"].root / f"index.{language}.html").touch()
     assert site_seeds(by_name["debian-reference"], "http://h") == [

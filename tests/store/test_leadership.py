@@ -35,7 +35,7 @@ from lycosa.store.coordination.leadership import (
 from lycosa.store.coordination.owner import NOTE as OWNER_NOTE
 from lycosa.store.coordination.owner import TOUCH_INTERVAL_MS, own
 from lycosa.store.workspace import Workspace
-from tests.waiting import side_by_side
+from tests.waiting import run_concurrently
 
 TIMING = Timing(hold=1_500, reassign=3_000)
 
@@ -147,7 +147,7 @@ def test_of_many_only_one_wins_an_epoch(workspace: Workspace) -> None:
         if leadership is not None:
             leaderships.append(leadership)
 
-    side_by_side(*(partial(run, number) for number in range(8)))
+    run_concurrently(*(partial(run, number) for number in range(8)))
     assert [leadership.epoch for leadership in leaderships] == [1]
 
 

@@ -33,7 +33,7 @@ from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.local import LocalStorage
 from lycosa.store.workspace import Workspace
 from tests.store.racing import race
-from tests.waiting import side_by_side
+from tests.waiting import run_concurrently
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ def test_threads_racing_for_each_number_have_one_winner_and_lose_nothing(
         entry = partial(draft, f"w{number}", (number,))
         appended[number].extend(append(state, entry()) for _ in range(rounds))
 
-    side_by_side(*(partial(append_rounds, number) for number in range(threads)))
+    run_concurrently(*(partial(append_rounds, number) for number in range(threads)))
     entries = workspace.log.entries()
     assert [entry.number for entry in entries] == list(range(1, threads * rounds + 1))
     assert sorted(chain(*appended), key=lambda entry: entry.number) == entries

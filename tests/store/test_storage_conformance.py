@@ -19,7 +19,7 @@ from lycosa.core.errors import StorageError, UsageError, WorkspaceError
 from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.storage import Storage, open_storage
 from tests.store.places import KINDS, Places
-from tests.waiting import side_by_side
+from tests.waiting import run_concurrently
 
 pytestmark = pytest.mark.parametrize("storage", KINDS, indirect=True)
 
@@ -38,7 +38,7 @@ def test_of_creators_exactly_one_wins_every_time(storage: Storage) -> None:
             if storage.create(f"log/{number}", b"%d" % racer * 100):
                 wins[racer].append(number)
 
-    side_by_side(*(functools.partial(race, racer) for racer in range(racers)))
+    run_concurrently(*(functools.partial(race, racer) for racer in range(racers)))
     assert sorted(number for won in wins for number in won) == list(range(rounds))
     for racer, won in enumerate(wins):
         assert all(storage.read(f"log/{number}") == b"%d" % racer * 100 for number in won)
@@ -66,7 +66,7 @@ def test_drafts_finalized_dropped_and_read_concurrently_are_not_lost(storage: St
             functools.partial(storage.files.finalize, folder),
             functools.partial(storage.files.drop_drafts, folder),
         )
-        side_by_side(finalize, finalize, drop, read)
+        run_concurrently(finalize, finalize, drop, read)
         assert storage.files.draft_names(folder) == (["pages.parquet"] if storage.on_disk else [])
 
 

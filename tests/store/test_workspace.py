@@ -20,7 +20,7 @@ from lycosa.store.storage.staging import build_folder
 from lycosa.store.workspace import FILE, Workspace, sealed
 from lycosa.url.domain import bundled_suffix_list
 from lycosa.url.normalise import NORMALISER_VERSION
-from tests.waiting import side_by_side
+from tests.waiting import run_concurrently
 
 
 def rewrite(workspace: Workspace, **changes: object) -> str:
@@ -168,7 +168,7 @@ def test_concurrent_creators_use_the_same_workspace(tmp_path: Path) -> None:
     def create(partitions: int) -> None:
         opened.append(Workspace.open_or_create(str(tmp_path / "w"), partitions))
 
-    side_by_side(*(partial(create, 10 + number) for number in range(6)))
+    run_concurrently(*(partial(create, 10 + number) for number in range(6)))
     assert (len(opened), len({workspace.partitions for workspace in opened})) == (6, 1)
     assert os.listdir(tmp_path / "w") == [FILE]
 

@@ -37,7 +37,7 @@ from lycosa.url.scope import hostname
 from tests.crawl.sessions import collection, select, work
 from tests.fetch.fetching import fetch, open_fetcher
 from tests.mcp.conftest import QUICK, ask, call, failure
-from tests.servers.ftp import lying_ftp
+from tests.servers.ftp import false_address_ftp
 from tests.servers.system import require_program
 from tests.trust.island import PUBLIC, Answer, IsolatedNetwork, addresses, isolated_network
 
@@ -419,7 +419,7 @@ def test_data_address_given_by_an_ftp_server_is_ignored(
     network: IsolatedNetwork, data_address: str
 ) -> None:
     with (
-        lying_ftp(data_address, PUBLIC[1]) as port,
+        false_address_ftp(data_address, PUBLIC[1]) as port,
         open_fetcher([], other_schemes=True) as fetcher,
     ):
         network.name_server.names["files.test"] = addresses(PUBLIC[1])

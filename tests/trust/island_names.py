@@ -13,7 +13,7 @@ from lycosa.core.records import Request
 from tests.crawl.conftest import page
 from tests.crawl.sessions import LaterClock, collection, select, work
 from tests.fetch.fetching import fetch, open_fetcher, open_impatient_fetcher, run
-from tests.servers.ftp import lying_ftp
+from tests.servers.ftp import false_address_ftp
 from tests.trust.island import (
     AAAA,
     CNAME,
@@ -138,7 +138,7 @@ def test_silent_name_server_does_not_delay_ftp_and_gopher(network: IsolatedNetwo
     )
     network.name_server.names["files.test"] = addresses(PUBLIC[1])
     with (
-        lying_ftp(PUBLIC[1], PUBLIC[1]) as port,
+        false_address_ftp(PUBLIC[1], PUBLIC[1]) as port,
         open_fetcher([], other_schemes=True, total_timeout="4s") as fetcher,
     ):
         silent = [

@@ -27,7 +27,7 @@ from tests.crawl.kills import LYCOSA
 from tests.crawl.sessions import collection, select, work
 from tests.servers.nginx import Nginx, Server, nginx
 from tests.servers.synthetic.plan import WebPlan
-from tests.servers.synthetic.request_log import Logged
+from tests.servers.synthetic.request_log import LogEntry
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
 from tests.servers.system import require_file
@@ -85,7 +85,7 @@ class AheadFetcher(SimulatedFetcher):
     """Simulated web with the correct date, for a crawler with another one."""
 
     def __init__(
-        self, synthetic: Web, clock: AheadClock, *, record: Callable[[Logged], None]
+        self, synthetic: Web, clock: AheadClock, *, record: Callable[[LogEntry], None]
     ) -> None:
         super().__init__(synthetic, CorrectClock(clock), record=record)
         self._ahead = clock
@@ -193,7 +193,7 @@ def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(
     """A page that was visited a year ahead must not wait a year for its next visit."""
     synthetic = Web(WebPlan.calm(seed=5, hosts=4, pages=20))
     clock = AheadClock(synthetic.plan.epoch_ms)
-    requested: list[Logged] = []
+    requested: list[LogEntry] = []
     crew = Crew(
         tmp_path / "w",
         clock,

@@ -30,7 +30,7 @@ from tests.cli.conftest import LYCOSA
 from tests.crawl.kills import lycosa
 from tests.daemon.daemons import collection, daemon, site
 from tests.servers.certificates import make_certificate
-from tests.servers.moody import Moody, expired_certificate
+from tests.servers.moody import ControllableServer, expired_certificate
 
 LIMIT_S = 60.0
 QUICK = {"every": "1s", "timeout": "5s", "confirm_after": "200ms", "pause": 0}
@@ -79,11 +79,11 @@ def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(
     good = make_certificate(tmp_path, "good", "IP:127.0.0.1", authority)
     received, workspace = tmp_path / "notices.jsonl", tmp_path / "ws"
     with (
-        Moody() as stopped,
-        Moody() as broken,
-        Moody() as changed,
-        Moody(certificate=good) as expired,
-        Moody() as fine,
+        ControllableServer() as stopped,
+        ControllableServer() as broken,
+        ControllableServer() as changed,
+        ControllableServer(certificate=good) as expired,
+        ControllableServer() as fine,
     ):
         servers = [stopped, broken, changed, expired, fine]
         Workspace.create(str(workspace))
@@ -150,7 +150,7 @@ def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(
 def test_a_daemon_monitors_during_a_crawl_and_after_its_worker_is_killed(
     tmp_path: Path,
 ) -> None:
-    with site(tmp_path / "site", "127.0.3.90", 8) as server, Moody() as other:
+    with site(tmp_path / "site", "127.0.3.90", 8) as server, ControllableServer() as other:
         home = f"http://127.0.3.90:{server.port}/"
         settings = (
             collection("a", home) + f"[[monitor]]\nurl = '{home}'\nevery = '1s'\ntimeout = '5s'\n"
@@ -246,7 +246,7 @@ def test_a_journal_left_by_a_kill_after_a_commit_is_not_applied_again(
             command="test",
             clock=SystemClock(),
         )
-        session.take_up()
+        session.load()
         assert session.crawl.progress.replayed == 0
         identity = session.crawl.identifier.identify("http://example.org/")
         at = 1_700_000_000_000 + number

@@ -175,17 +175,17 @@ class Coordinator:
         """Read new log entries and reassign partitions. May be retried after an error."""
         with self._lock:
             self._quotas.before_reading()
-        news = True
+        changed = True
         try:
             entries = self._state.refresh()
-            news = bool(entries)
+            changed = bool(entries)
         except EntriesGone:  # this process was suspended for days
             self._state = LogState(self._state.log)
             entries = self._state.refresh()
         with self._lock:
             # Workers that are idle were so before this reading of the log; if it has no new entry,
             # no work is in transit.
-            finished = self._ends and not news and self._all_idle()
+            finished = self._ends and not changed and self._all_idle()
             self._read(entries)
             if finished and self._leadership.holds:
                 self.ended = self.ended or "finished"
@@ -380,7 +380,7 @@ class Coordinator:
         if self._reserved or not all(each.settled for each in active.values()):
             return
         empty = [worker for worker, each in active.items() if not each.assigned]
-        hungry = [worker for worker, each in active.items() if each.ping.idle]
+        without_work = [worker for worker, each in active.items() if each.ping.idle]
         if now < self._next_move and not empty:
             return
         weight = weights(self._loads, self._partitions)
@@ -396,10 +396,12 @@ class Coordinator:
             if self._ends
             else None
         )
-        chosen = moves(loads, [*empty, *hungry] if len(hungry) < len(active) else empty, done)
+        chosen = moves(
+            loads, [*empty, *without_work] if len(without_work) < len(active) else empty, done
+        )
         if not chosen:
             return
-        longest = self._settings.hold if hungry else 2 * self._settings.hold
+        longest = self._settings.hold if without_work else 2 * self._settings.hold
         self._next_move = now + min(
             max((now - self._dealt_at) // _MOVES_APART, 2 * self._settings.ping_interval), longest
         )

@@ -38,7 +38,7 @@ from lycosa.crawl.session.worker_status import (
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.state.waiting import left_for_later
-from lycosa.processes.children import ChildReport, News
+from lycosa.processes.children import ChildReport, ReportKind
 from lycosa.processes.disk import DiskSpace
 from lycosa.processes.memory import collect_session, tune_memory
 from lycosa.processes.threads import OnError, start_thread
@@ -229,7 +229,7 @@ class ClusterWorker:
                     self._ended.wait(_LOOK_S)
         except Exception as error:  # noqa: BLE001 - reported to the driver, which decides
             self._failure = ChildReport(
-                _news(error),
+                _report_kind(error),
                 str(error)
                 if isinstance(error, LycosaError)
                 else f"{type(error).__name__}: {error}",
@@ -270,7 +270,7 @@ class ClusterWorker:
             if self._order.walk is not None:
                 take_part(session, self._order.walk)
             self._look(session, rest, "loading the stored state")
-            session.take_up()
+            session.load()
             with self._lock:
                 self._ready = True
             session.worker.run()
@@ -322,7 +322,7 @@ class ClusterWorker:
         self._last_commit = (entry, format_time(self._clock.now_ms()))
 
 
-def _news(error: Exception) -> News:
+def _report_kind(error: Exception) -> ReportKind:
     if is_disk_full(error):
-        return News.DISK
-    return News.USAGE if isinstance(error, UsageError) else News.FAILED
+        return ReportKind.DISK
+    return ReportKind.USAGE if isinstance(error, UsageError) else ReportKind.FAILED

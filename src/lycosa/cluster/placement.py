@@ -62,13 +62,13 @@ def deal(
 
 
 def moves(
-    loads: Loads, hungry: Iterable[str] = (), done: Mapping[str, float] | None = None
+    loads: Loads, without_work: Iterable[str] = (), done: Mapping[str, float] | None = None
 ) -> dict[int, str]:
     """Return which partitions should move to which worker, to balance the load; none if that gains
     too little.
 
-    `done`: what each worker has done already, if that is balanced too. `hungry`: workers without
-    work; they get a partition whenever another has two with work.
+    `done`: what each worker has done already, if that is balanced too. `without_work`: workers that
+    get a partition whenever another has two with work.
     """
     held = {worker: dict(partitions) for worker, partitions in loads.items()}
     if len(held) < 2:
@@ -78,7 +78,7 @@ def moves(
     total = {worker: sum(partitions.values()) + done[worker] for worker, partitions in held.items()}
     mean = sum(total.values()) / len(total)
     empty = {worker for worker, partitions in held.items() if not partitions}
-    starved = set(hungry) | empty
+    starved = set(without_work) | empty
     if not starved and max(total.values()) < mean * uneven and min(total.values()) > mean / uneven:
         return {}
     moved: dict[int, str] = {}

@@ -55,7 +55,7 @@ class _Lease:
     granted: dict[str, int]
     number: int = 0  # of the last reply
     ready: bool = False
-    hungry: bool = True
+    without_work: bool = True
     added: Mapping[str, int] = field(default_factory=dict)
 
     def record(self, ping: Ping, reported: Mapping[str, int]) -> None:
@@ -66,7 +66,7 @@ class _Lease:
 
     def observe(self, ping: Ping) -> None:
         self.ready = self.ready or ping.ready
-        self.hungry = not ping.idle and not ping.leaving
+        self.without_work = not ping.idle and not ping.leaving
         self.added = dict(ping.added)
 
     def give(self, granted: dict[str, int], number: int) -> None:
@@ -204,10 +204,12 @@ class QuotaLeases:
         ended = sum(self._open(each, other.most, name) for each, (_, other) in self._ended.items())
         left = max(0, self._budgets[name].pages - self._committed[name] - ended)
         others = [
-            number for number, other in self._living.items() if number != claim and other.hungry
+            number
+            for number, other in self._living.items()
+            if number != claim and other.without_work
         ]
         share = math.ceil(left / (len(others) + 1))
-        if not lease.hungry:
+        if not lease.without_work:
             return min(granted, max(lease.added.get(name, 0), used))
         open_now = self._open(claim, lease.most, name)
         free = self._budgets[name].pages - self.bound(name)

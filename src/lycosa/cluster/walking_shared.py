@@ -133,7 +133,7 @@ class Walker:
         self._tables = LiveTables(workspace)
         self._collection = job.collection
         identifier = Identifier(workspace.domains, workspace.partitions)
-        self._reach = Reach(start.depth, _wake_nobody)
+        self._reach = Reach(start.depth, _do_not_wake)
         self._gate = LinkGate(
             job.collection,
             Admission(job.collection, job.seeds, workspace.domains, other_schemes=other_schemes),
@@ -240,7 +240,7 @@ class Walker:
         return dict(newest.collect().iter_rows())
 
 
-class Guide:
+class WalkDriver:
     """The driver's side: walks in a thread of its own. Call `look` often, and `close` in any case.
     `order`: for the workers.
     """
@@ -295,5 +295,5 @@ def _file(folder: str, number: int) -> str:
     return f"{folder}/{number:08d}.parquet"
 
 
-def _wake_nobody(host_key: int) -> None:
+def _do_not_wake(host_key: int) -> None:
     """Do nothing: the walker has no hosts."""

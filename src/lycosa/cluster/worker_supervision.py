@@ -22,7 +22,7 @@ from lycosa.core.units import format_duration
 from lycosa.crawl.processing.page_mark import MAX_PAGE_MS
 from lycosa.crawl.session.worker_status import WorkerStatus, continued
 from lycosa.crawl.state.progress import Progress
-from lycosa.processes.children import News
+from lycosa.processes.children import ReportKind
 
 _LOOK_EVERY_MS = 250
 _NODES_EVERY_MS = 1_000
@@ -207,7 +207,7 @@ class WorkerSupervision:
         status = poll.answer
         if status is not None and status.failure is not None:
             remote.kill()
-            self._failed(place, now, status.failure.news, status.failure.text)
+            self._failed(place, now, status.failure.kind, status.failure.text)
         elif status is not None and status.ended:
             self._has_ended(place, remote, now)
         elif (
@@ -216,10 +216,10 @@ class WorkerSupervision:
             # its node may be lost, and the worker must not start there again
             self._look_at_nodes(now)
             node_died = place.node not in {node.name for node in self.nodes if node.alive}
-            self._failed(place, now, News.FAILED, poll.trouble, node_died=node_died)
+            self._failed(place, now, ReportKind.FAILED, poll.trouble, node_died=node_died)
         elif now - poll.answered_ms >= (_SILENT_MS if status is not None else _STARTS_MS):
             remote.kill()
-            self._failed(place, now, News.FAILED, "it does not respond")
+            self._failed(place, now, ReportKind.FAILED, "it does not respond")
 
     def _has_ended(self, place: WorkerSlot, remote: Remote, now: int) -> None:
         """Handle a clean end, requested by the driver or by the coordinator."""
@@ -233,7 +233,7 @@ class WorkerSupervision:
             place.clear()
 
     def _failed(
-        self, place: WorkerSlot, now: int, news: News, how: str, *, node_died: bool = False
+        self, place: WorkerSlot, now: int, kind: ReportKind, how: str, *, node_died: bool = False
     ) -> None:
         """Handle a dead worker: remove its slot, or restart it."""
         life = place.status.worker if place.status is not None else ""
@@ -249,10 +249,10 @@ class WorkerSupervision:
             return
         if self.stopping:
             return
-        if news is News.USAGE:
+        if kind is ReportKind.USAGE:
             raise SettingsRefused(how)
         self.trouble = f"worker {place.name} died: {how or 'its process exited'}"
-        if news is News.DISK:
+        if kind is ReportKind.DISK:
             self._report(f"{self.trouble}; it is restarted when the disk has enough free space")
             place.start_later(now + _DISK_FULL_PAUSE_MS)
             return

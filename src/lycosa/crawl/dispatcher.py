@@ -23,7 +23,7 @@ from lycosa.crawl.policy.fetch_decision import (
     Exclude,
     Fetch,
     FetchRules,
-    PutOff,
+    Postpone,
     Rows,
     fetch_decision,
 )
@@ -199,9 +199,9 @@ class Dispatcher:
                 return True
             case Defer():
                 return self._defer(decision)
-            case PutOff(rows, reason, trap):
+            case Postpone(rows, reason, trap):
                 for row in rows:
-                    self._crawl.urls.put_off(row, reason)
+                    self._crawl.urls.postpone(row, reason)
                     if trap:
                         self._crawl.hosts.count_trap(row, trap)
             case Exclude(rows, reason):

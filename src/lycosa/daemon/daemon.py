@@ -118,7 +118,7 @@ class Daemon:
         self._since = format_time(clock.now_ms())
         self._files = files
         files.watch(plan.config)
-        self._news = LogMessages(workspace, report, clock)
+        self._log_messages = LogMessages(workspace, report, clock)
         self._state = workspace.state()
         self._upkeep = self._make_upkeep()
         self._room = workspace_disk(workspace.storage, plan.config)
@@ -171,7 +171,7 @@ class Daemon:
             self._owner.touch()
         if now >= self._next_room:
             self._next_room = now + _ROOM_EVERY_MS
-            self._look_at_room()
+            self._check_disk_space()
         if self._files.changed() or self._reload:
             self._read_settings()
         if self._hunts.look(
@@ -185,7 +185,7 @@ class Daemon:
         self._index.look(now, self._plan.config.index, has_space=self._room.enough)
         with suppress(OSError):
             self._upkeep.tick(room=self._room.enough)
-        self._news.tick()
+        self._log_messages.tick()
         if now >= self._next_tidy:
             self._next_tidy = now + _TIDY_EVERY_MS
             tidy()
@@ -264,7 +264,7 @@ class Daemon:
 
     # -- disk space, status and end
 
-    def _look_at_room(self) -> None:
+    def _check_disk_space(self) -> None:
         before = self._room.enough
         if self._room.look() == before:
             return
@@ -307,9 +307,9 @@ class Daemon:
                 self._report(f"the {name}: {how}")
         self._services.finish()
         with suppress(LycosaError, OSError):
-            self._news.tick()
+            self._log_messages.tick()
             self._workspace.storage.remove(FILE)
-        self._news.report_commits()
+        self._log_messages.report_commits()
 
 
 class LogMessages:

@@ -12,7 +12,7 @@ from types import FrameType
 from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import LycosaError, OwnedError
 from lycosa.index.indexer import Indexer
-from lycosa.processes.children import News
+from lycosa.processes.children import ReportKind
 from lycosa.processes.memory import give_back, tidy, tune_memory
 from lycosa.processes.threads import StopFlag
 
@@ -43,13 +43,13 @@ def follow(report: Callable[..., None], root: str, settings: IndexSettings) -> N
                 continue  # `lycosa index` is running; continue after it
             if not working:
                 working = True
-                report(News.WORKING)
+                report(ReportKind.WORKING)
             if time.monotonic() - tidied >= _TIDY_S:
                 tidy()
                 tidied = time.monotonic()
     except (LycosaError, OSError) as error:
         kind = "" if isinstance(error, LycosaError) else f"{type(error).__name__}: "
-        report(News.FAILED, f"{kind}{error}")
+        report(ReportKind.FAILED, f"{kind}{error}")
         raise SystemExit(1) from None
     finally:
         indexer.close()

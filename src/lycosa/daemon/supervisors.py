@@ -19,7 +19,7 @@ from lycosa.daemon import index_process, worker_process
 from lycosa.daemon.worker_process import WorkerOrder
 from lycosa.hunt.requests import HuntFolder
 from lycosa.hunt.session import HuntOrder
-from lycosa.processes.children import Child, News
+from lycosa.processes.children import Child, ReportKind
 from lycosa.processes.disk import DiskSpace
 from lycosa.store.workspace import Workspace
 
@@ -86,7 +86,7 @@ class WorkerSupervisor(Supervisor):
                 self._start(plan)
             return
         child.listen()
-        if child.has_reported(News.WORKING):
+        if child.has_reported(ReportKind.WORKING):
             self.proven, self.trouble = self._plan, ""
         if not child.alive:
             self._ended(child, now, plan.config.run, disk)
@@ -128,14 +128,14 @@ class WorkerSupervisor(Supervisor):
         self._start_at = now
         if stop_requested:
             return
-        if child.has_reported(News.LOST):
+        if child.has_reported(ReportKind.LOST):
             raise WorkError(f"the worker stopped: {how}")
-        if child.has_reported(News.USAGE):
+        if child.has_reported(ReportKind.USAGE):
             raise SettingsRefused(how)
         self.trouble = f"the worker died: {how}" + (
             f", while parsing {self._mark.url}" if self._mark.url else ""
         )
-        if child.has_reported(News.DISK) or not disk.look():
+        if child.has_reported(ReportKind.DISK) or not disk.look():
             self._report(f"{self.trouble}; it is restarted when the disk has enough free space")
             self._start_at = now + _DISK_FULL_PAUSE_MS
             return
@@ -177,7 +177,7 @@ class IndexSupervisor(Supervisor):
                 )
             return
         child.listen()
-        if child.has_reported(News.WORKING):
+        if child.has_reported(ReportKind.WORKING):
             self._pause = _INDEX_PAUSE_MS
         if child.alive:
             return

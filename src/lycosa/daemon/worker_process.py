@@ -29,7 +29,7 @@ from lycosa.crawl.session.worker_status import (
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Worker
 from lycosa.daemon.settings_files import workspace_disk
-from lycosa.processes.children import News
+from lycosa.processes.children import ReportKind
 from lycosa.processes.memory import tune_memory
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.session import Uptime
@@ -60,10 +60,10 @@ def work(report: Callable[..., None], order: WorkerOrder, mark: PageMark) -> Non
     try:
         _work(report, order, mark, stopping)
     except LycosaError as error:
-        report(_news(error), str(error))
+        report(_report_kind(error), str(error))
         raise SystemExit(1) from None  # not a bug: no traceback
     except Exception as error:
-        report(_news(error), f"{type(error).__name__}: {error}")
+        report(_report_kind(error), f"{type(error).__name__}: {error}")
         raise
 
 
@@ -108,7 +108,7 @@ def _work(
     try:
         watch = WorkerMonitor(session, order, clock, lambda: last[0] if last else None)
         watch.write("loading the stored state")
-        session.take_up()
+        session.load()
         for path, number in session.worker.progress.damaged.items():
             _say(
                 f"{path}: {number:,} damaged sections skipped, probably after a power failure; "
@@ -116,7 +116,7 @@ def _work(
             )
         uptime.tick()
         stopping.worker = session.worker
-        report(News.WORKING)
+        report(ReportKind.WORKING)
         ticks += [session.inbox.apply, watch.tick, uptime.tick]
         session.worker.run()
         done = True
@@ -216,9 +216,9 @@ def _call(ticks: list[Callable[[], object]]) -> None:
         tick()
 
 
-def _news(error: BaseException) -> News:
+def _report_kind(error: BaseException) -> ReportKind:
     if is_disk_full(error):
-        return News.DISK
+        return ReportKind.DISK
     if isinstance(error, ClaimLost):
-        return News.LOST
-    return News.USAGE if isinstance(error, UsageError) else News.FAILED
+        return ReportKind.LOST
+    return ReportKind.USAGE if isinstance(error, UsageError) else ReportKind.FAILED

@@ -162,7 +162,7 @@ class LinkSignals:
         )
 
 
-def link_news(workspace: Workspace, partitions: range) -> LinkSignals | None:
+def link_signals_of(workspace: Workspace, partitions: range) -> LinkSignals | None:
     """Return the link data of partitions; None if there is no generation.
 
     Raises:

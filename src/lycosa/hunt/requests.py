@@ -44,7 +44,7 @@ from lycosa.hunt.session import (
     hunt,
     hunt_collection,
 )
-from lycosa.processes.children import Child, News
+from lycosa.processes.children import Child, ReportKind
 from lycosa.processes.threads import OnError, start_thread
 from lycosa.store.coordination.owner import owner_of
 from lycosa.store.storage.storage import Storage, open_storage
@@ -302,7 +302,7 @@ def begin_hunt(root: str, request: HuntRequest, by: str | None = None) -> HuntHa
 
 
 def run_hunt(
-    tell: Callable[..., None], order: HuntOrder, events: Path, stop: Path, owned: bool
+    report: Callable[..., None], order: HuntOrder, events: Path, stop: Path, owned: bool
 ) -> None:
     """Run a hunt in this child process, whose parent may own the workspace.
 
@@ -312,7 +312,7 @@ def run_hunt(
     signal.signal(signal.SIGTERM, stop_signal)
     with suppress(FileNotFoundError), open_events(events) as file:
         try:
-            tell(News.WORKING)
+            report(ReportKind.WORKING)
             environment = HuntEnvironment(
                 lambda event: write_event(file, event),
                 stop_signal.set_worker,
@@ -325,7 +325,7 @@ def run_hunt(
             if not str(failure):
                 raise
             write_event(file, failed_event(failure))
-            tell(News.FAILED, str(failure))
+            report(ReportKind.FAILED, str(failure))
             raise SystemExit(1) from None
 
 

@@ -263,7 +263,7 @@ class _HuntRun:
             agents=request.agents,
             elsewhere=elsewhere,
         )
-        session.take_up()
+        session.load()
         if worker.progress.replayed:
             worker.commit_now()  # pages of a killed process are then read from the tables
         self._start(hunt, stored)

@@ -27,7 +27,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.units import format_time
-from lycosa.graph.generation import link_news
+from lycosa.graph.generation import link_signals_of
 from lycosa.graph.generation import newest as newest_graph
 from lycosa.index import generation as generations
 from lycosa.index.builder import IndexBuilder
@@ -317,7 +317,11 @@ class ShardIndexer:
         graph, after = self._graph(), base.info.log_entry if base else 0
         changed = pl.Series("url_key", [], dtype=pl.UInt64)
         with _reading_tables():
-            links = link_news(self._workspace, self._partitions) if self._has_links(graph) else None
+            links = (
+                link_signals_of(self._workspace, self._partitions)
+                if self._has_links(graph)
+                else None
+            )
             if links is not None:
                 graph = links.generation
                 if base is not None and after and graph != base.info.graph:
@@ -373,7 +377,11 @@ class ShardIndexer:
         tables = LiveTables(self._workspace, self._state)
         only = None if self.shard.count == 1 else self._partitions
         with _reading_tables():
-            links = link_news(self._workspace, self._partitions) if self._has_links(graph) else None
+            links = (
+                link_signals_of(self._workspace, self._partitions)
+                if self._has_links(graph)
+                else None
+            )
             removed = removed_pages(tables, 0, only)["url_key"].unique()
             refresh.write_file(build, tables, only, removed, links, now_ms)
 

@@ -38,7 +38,7 @@ def merge_on(
         return sum(engine.map(merge_one, TABLES), CompactionReport())
 
 
-def sweep_on(engine: Engine, location: str, settings: StoreSettings) -> VacuumReport:
+def vacuum_on(engine: Engine, location: str, settings: StoreSettings) -> VacuumReport:
     """Delete obsolete files: `store.compaction.vacuum.vacuum` in a process of an engine."""
     (report,) = engine.map(partial(_sweep, settings), [location])
     return report

@@ -110,12 +110,12 @@ class _EngineJob:
         """Do nothing, as `wait`."""
 
     def _follow(self, engine: Engine, root: str, settings: StoreSettings, merging: bool) -> None:
-        from lycosa.maintenance.jobs import merge_on, sweep_on
+        from lycosa.maintenance.jobs import merge_on, vacuum_on
         from lycosa.maintenance.upkeep_job import rank_when_due
 
         # a later job repeats it; the crawl reports a damaged log
         with suppress(LycosaError):
             if merging:
                 merge_on(engine, root, CompactionSettings(settings.merge_commits))
-            sweep_on(engine, root, settings)
+            vacuum_on(engine, root, settings)
             list(engine.map(rank_when_due, [root]))

@@ -17,7 +17,7 @@ from lycosa.processes.platform import end_with_parent
 from lycosa.processes.terminal import escape_output
 
 
-class News(StrEnum):
+class ReportKind(StrEnum):
     """Kinds of reports of a child."""
 
     WORKING = "working"  # it has started working
@@ -31,18 +31,18 @@ class News(StrEnum):
 class ChildReport:
     """A report of a child."""
 
-    news: News
+    kind: ReportKind
     text: str = ""
 
 
-Tell = Callable[[News, str], None]
+Report = Callable[[ReportKind, str], None]
 
 
 class Child:
     """A spawned process with a pipe for its reports.
 
-    `work` is called there with a `Tell` and `arguments`; all are picklable. Children do not receive
-    Ctrl-C; their parent ends them. `patient`: throughput counts, so polars has one thread there.
+    `work` is called there with a `Report` and `arguments`; all are picklable. Children do not
+    receive Ctrl-C; their parent ends them. `patient`: polars has one thread there.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class Child:
             while self._pipe.poll():
                 self.reports.append(self._pipe.recv())
 
-    def has_reported(self, news: News) -> bool:
-        return any(report.news is news for report in self.reports)
+    def has_reported(self, kind: ReportKind) -> bool:
+        return any(report.kind is kind for report in self.reports)
 
     def wait(self, seconds: float) -> bool:
         """Return whether it ended within this time."""
@@ -98,7 +98,11 @@ class Child:
         code = self._process.exitcode or 0
         self._process.close()
         last_message = next(
-            (report.text for report in reversed(self.reports) if report.news is not News.WORKING),
+            (
+                report.text
+                for report in reversed(self.reports)
+                if report.kind is not ReportKind.WORKING
+            ),
             "",
         )
         if code == -signal.SIGTERM and self._stop_requested:
@@ -120,11 +124,11 @@ def _live(
     escape_output()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # handled by the parent
 
-    def tell(news: News, text: str = "") -> None:
+    def report(kind: ReportKind, text: str = "") -> None:
         with contextlib.suppress(OSError):  # the parent has ended
-            pipe.send(ChildReport(news, text))
+            pipe.send(ChildReport(kind, text))
 
-    work(tell, *arguments)
+    work(report, *arguments)
 
 
 def _signal_name(number: int) -> str:

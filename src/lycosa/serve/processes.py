@@ -14,7 +14,7 @@ from types import TracebackType
 from lycosa.core.errors import LycosaError, WorkError
 from lycosa.core.units import format_duration
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.processes.children import Child, News, Tell
+from lycosa.processes.children import Child, Report, ReportKind
 from lycosa.processes.threads import OnError, start_thread
 from lycosa.search.federation.federated_search import open_federated_search
 from lycosa.serve.server import ServerOptions, listen, run_server
@@ -25,7 +25,7 @@ _POLL_S = 0.1
 _START_S = 60.0
 
 
-def serve_workspace(tell: Tell, served: ServerOptions) -> None:
+def serve_workspace(report: Report, served: ServerOptions) -> None:
     """Serve until SIGTERM. The first report is WORKING with the address."""
     try:
         config = read_config(served.root, served.overrides)
@@ -40,9 +40,9 @@ def serve_workspace(tell: Tell, served: ServerOptions) -> None:
                 if others
                 else None
             )
-            run_server(served, config.serve, source, lambda line: tell(News.WORKING, line))
+            run_server(served, config.serve, source, lambda line: report(ReportKind.WORKING, line))
     except LycosaError as error:
-        tell(News.USAGE if error.exit_code == 2 else News.FAILED, str(error))
+        report(ReportKind.USAGE if error.exit_code == 2 else ReportKind.FAILED, str(error))
         raise SystemExit(error.exit_code) from None
 
 
@@ -113,14 +113,14 @@ class ServerProcesses:
             announced = False
             while child.alive and not self._ending.is_set():
                 child.listen()
-                if child.has_reported(News.WORKING) and not announced:
+                if child.has_reported(ReportKind.WORKING) and not announced:
                     announced, pause_s = True, _PAUSE_S
                     if first:
                         self._report(
                             next(
                                 report.text
                                 for report in child.reports
-                                if report.news is News.WORKING
+                                if report.kind is ReportKind.WORKING
                             )
                         )
                         self._started.set()

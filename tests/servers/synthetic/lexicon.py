@@ -35,7 +35,7 @@ _ENGLISH = Lexicon(
         engineer machine factory worker company money price customer government minister election newspaper reporter article opinion
         friend neighbour brother sister family birthday holiday evening supper candle blanket bottle pocket hammer needle thread
         bridge tower castle church square corner shadow light colour silver golden yellow green purple narrow ancient modern simple
-        difficult quiet careful friendly hungry strange certain beautiful expensive possible walking reading writing building carrying
+        difficult quiet careful friendly without_work strange certain beautiful expensive possible walking reading writing building carrying
         remembering forgetting listening travelling learning finding losing bringing following waiting thinking speaking laughing
         opened closed answered arrived decided explained happened noticed promised received returned started stopped watched wished
         yesterday tomorrow sometimes always never already together perhaps almost suddenly slowly quickly nearly finally"""),

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from tests.servers.synthetic.request_log import Logged
+from tests.servers.synthetic.request_log import LogEntry
 
 DAY_MS = 86_400_000
 
@@ -54,8 +54,8 @@ class Rules:
     domain_connections: int = 0
     domain_delay_ms: int = 0  # from a response of any host of the domain to the next arrival
     domain_gap_ms: int = 0  # from arrival to arrival
-    domain_places: int = 0
-    domain_rest: bool = False  # whether 429 and 503 pause all hosts of the domain
+    domain_slots: int = 0
+    domain_pause: bool = False  # whether 429 and 503 pause all hosts of the domain
     domain_cap_ms: int = 600_000  # longest pause of the domain that one host can cause
     backoff_ms: int = 0  # after the first failure, doubled after each consecutive one
     backoff_cap_ms: int = DAY_MS
@@ -64,7 +64,7 @@ class Rules:
     tolerance_ms: int = 2  # clocks have a resolution of a millisecond
     crossing_ms: int = 1_000  # longest time from the decision for a request to its arrival
     # responses that the crawler did not process because it was killed
-    unseen: frozenset[Logged] = frozenset()
+    unseen: frozenset[LogEntry] = frozenset()
     # longest delay until a busy server notices that a client has closed the connection
     left_slack_ms: int = 100
 
@@ -84,16 +84,16 @@ class Rule(StrEnum):
     DOMAIN_CONNECTIONS = "domain_connections"
     DOMAIN_DELAY = "domain_delay"
     DOMAIN_GAP = "domain_gap"
-    DOMAIN_PLACES = "domain_places"
-    DOMAIN_REST = "domain_rest"
+    DOMAIN_PLACES = "domain_slots"
+    DOMAIN_REST = "domain_pause"
 
 
 class Violation(NamedTuple):
     """A violation: a request that was `early_ms` too early after `before`, or forbidden (0)."""
 
     rule: Rule
-    request: Logged
-    before: Logged | None = None
+    request: LogEntry
+    before: LogEntry | None = None
     early_ms: int = 0
 
 
@@ -101,14 +101,16 @@ class _Pause(NamedTuple):
     """A pause that ends at `end_ms`, and the request that caused it."""
 
     end_ms: int
-    cause: Logged
+    cause: LogEntry
 
 
 @dataclass(slots=True)
 class _State:
     """The requests in flight and the pauses of a host or a domain."""
 
-    in_flight: list[tuple[int, int, Logged]] = field(default_factory=list)  # heap by response time
+    in_flight: list[tuple[int, int, LogEntry]] = field(
+        default_factory=list
+    )  # heap by response time
     pauses: dict[Rule, _Pause] = field(default_factory=dict)
     slot_pauses: list[_Pause] = field(default_factory=list)  # of occupied slots of a domain
     failures: int = 0
@@ -116,12 +118,12 @@ class _State:
     robots_read_ms: int = 0
     robots_failed: bool = False
 
-    def extend_pause(self, rule: Rule, end_ms: int, cause: Logged) -> None:
+    def extend_pause(self, rule: Rule, end_ms: int, cause: LogEntry) -> None:
         if rule not in self.pauses or end_ms > self.pauses[rule].end_ms:
             self.pauses[rule] = _Pause(end_ms, cause)
 
 
-def violations(log: Iterable[Logged], rules: Rules) -> list[Violation]:
+def violations(log: Iterable[LogEntry], rules: Rules) -> list[Violation]:
     """Return all violations in the order of arrival.
 
     A request to another host that a redirected robots.txt causes is not checked: it is exempt from
@@ -140,7 +142,7 @@ class _Checker:
         self._domains: dict[str, _State] = {}
         self.violations: list[Violation] = []
 
-    def check(self, number: int, request: Logged) -> None:
+    def check(self, number: int, request: LogEntry) -> None:
         """Check the next request of the log; `number` is its position."""
         rules = self._rules
         robots_host = rules.sites.robots_of(request.host, request.path)
@@ -171,21 +173,21 @@ class _Checker:
         for state in (host, domain):
             heapq.heappush(state.in_flight, (self._end(request), number, request))
 
-    def _report(self, rule: Rule, request: Logged, pause: _Pause) -> None:
+    def _report(self, rule: Rule, request: LogEntry, pause: _Pause) -> None:
         early_ms = pause.end_ms - request.arrived_at_ms
         self.violations.append(Violation(rule, request, pause.cause, early_ms))
 
-    def _end(self, request: Logged) -> int:
+    def _end(self, request: LogEntry) -> int:
         """Return the earliest time at which the exchange can have ended."""
         return request.answered_at_ms - (self._rules.left_slack_ms if request.left else 0)
 
-    def _check_connections(self, state: _State, limit: int, rule: Rule, request: Logged) -> None:
+    def _check_connections(self, state: _State, limit: int, rule: Rule, request: LogEntry) -> None:
         if limit and len(state.in_flight) >= limit:
             self.violations.append(Violation(rule, request, state.in_flight[0][2]))
 
-    def _check_slots(self, domain: _State, request: Logged, now: int) -> None:
+    def _check_slots(self, domain: _State, request: LogEntry, now: int) -> None:
         domain.slot_pauses = [pause for pause in domain.slot_pauses if pause.end_ms > now]
-        limit = self._rules.domain_places
+        limit = self._rules.domain_slots
         if not limit or len(domain.in_flight) + len(domain.slot_pauses) < limit:
             return
         if domain.slot_pauses:
@@ -194,12 +196,12 @@ class _Checker:
         else:
             self.violations.append(Violation(Rule.DOMAIN_PLACES, request, domain.in_flight[0][2]))
 
-    def _pauses_domain(self, pause: _Pause, request: Logged) -> bool:
+    def _pauses_domain(self, pause: _Pause, request: LogEntry) -> bool:
         """Return whether the crawler had received the response that pauses the domain."""
         received_ms = pause.cause.answered_at_ms + self._rules.crossing_ms
-        return self._rules.domain_rest and request.arrived_at_ms > received_ms
+        return self._rules.domain_pause and request.arrived_at_ms > received_ms
 
-    def _usual_pause(self, finished: Logged) -> int:
+    def _usual_pause(self, finished: LogEntry) -> int:
         """Return the pause of the host after any request, with the robots.txt it had then."""
         rules = self._rules
         if finished in rules.unseen:
@@ -210,12 +212,12 @@ class _Checker:
         crawl_delay = rules.sites.crawl_delay(finished.host, robots_at_ms) if robots_at_ms else 0
         return max(rules.delay_ms, self._courtesy(finished), crawl_delay)
 
-    def _courtesy(self, finished: Logged) -> int:
+    def _courtesy(self, finished: LogEntry) -> int:
         rules = self._rules
         duration = max(self._end(finished) - finished.arrived_at_ms - rules.tolerance_ms, 0)
         return int(min(rules.courtesy_factor * duration, max(rules.max_delay_ms, rules.delay_ms)))
 
-    def _check_robots(self, host: _State, request: Logged) -> None:
+    def _check_robots(self, host: _State, request: LogEntry) -> None:
         """Check a request against the last robots.txt received before its arrival."""
         rule = None
         if (
@@ -235,7 +237,7 @@ class _Checker:
         if rule is not None:
             self.violations.append(Violation(rule, request))
 
-    def _update_host(self, host: _State, finished: Logged) -> None:
+    def _update_host(self, host: _State, finished: LogEntry) -> None:
         rules = self._rules
         end = self._end(finished)
         host.extend_pause(Rule.DELAY, end + rules.delay_ms, finished)
@@ -255,7 +257,7 @@ class _Checker:
             crawl_delay = rules.sites.crawl_delay(finished.host, host.robots_at_ms)
             host.extend_pause(Rule.CRAWL_DELAY, end + crawl_delay, finished)
 
-    def _update_domain(self, domain: _State, finished: Logged) -> None:
+    def _update_domain(self, domain: _State, finished: LogEntry) -> None:
         rules = self._rules
         end = self._end(finished)
         domain.extend_pause(Rule.DOMAIN_DELAY, end + rules.domain_delay_ms, finished)
@@ -265,7 +267,7 @@ class _Checker:
         usual_pause = min(self._usual_pause(finished), rules.domain_cap_ms)
         domain.slot_pauses.append(_Pause(end + usual_pause, finished))
 
-    def _update_robots(self, host: _State, finished: Logged) -> None:
+    def _update_robots(self, host: _State, finished: LogEntry) -> None:
         """Record a response for robots.txt, unless it is a redirect.
 
         No response, 429 and 5xx disallow everything (RFC 9309 section 2.3.1).
@@ -279,7 +281,7 @@ class _Checker:
             host.failures = 0
 
 
-def _pop_finished(state: _State, now_ms: int) -> Iterable[Logged]:
+def _pop_finished(state: _State, now_ms: int) -> Iterable[LogEntry]:
     """Remove the requests that ended by now, and yield them in the order of their ends."""
     while state.in_flight and state.in_flight[0][0] <= now_ms:
         yield heapq.heappop(state.in_flight)[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Logged(NamedTuple):
+class LogEntry(NamedTuple):
     """One request.
 
     `answered_at_ms`: just before the last byte was written, so never later than the client receives
@@ -27,17 +27,17 @@ class Logged(NamedTuple):
     left: bool = False
 
 
-def line_of(entry: Logged) -> str:
+def line_of(entry: LogEntry) -> str:
     return json.dumps(entry) + "\n"
 
 
-def write_log(path: Path, entries: Iterable[Logged]) -> None:
+def write_log(path: Path, entries: Iterable[LogEntry]) -> None:
     path.write_text("".join(map(line_of, entries)), encoding="utf-8")
 
 
-def read_log(path: Path) -> Iterator[Logged]:
+def read_log(path: Path) -> Iterator[LogEntry]:
     """Yield the entries in the order of the responses, without an incomplete last line."""
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             if line.endswith("\n"):
-                yield Logged(*json.loads(line))
+                yield LogEntry(*json.loads(line))

@@ -22,7 +22,7 @@ from lycosa.core.clock import Clock, SystemClock
 from tests.servers.nginx import free_port
 from tests.servers.synthetic.answer import Answer, Fault, body_bytes, head_bytes
 from tests.servers.synthetic.hosts import Access
-from tests.servers.synthetic.request_log import Logged, line_of
+from tests.servers.synthetic.request_log import LogEntry, line_of
 from tests.servers.synthetic.web import Web
 
 NETWORK = "127.0.16."
@@ -77,7 +77,7 @@ class WebServer:
         self._tls = tls
         self._log_file = log_file
         self._file: TextIO | None = None
-        self._log: list[Logged] = []
+        self._log: list[LogEntry] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._servers: list[asyncio.Server] = []
@@ -101,7 +101,7 @@ class WebServer:
                 entries.append(f"{hosts.get(number).name}::{target}:{self.port}")
         return (*entries, f"::{self.addresses[0]}:{self.port}")
 
-    def requests(self) -> list[Logged]:
+    def requests(self) -> list[LogEntry]:
         """Return the logged requests in the order of the responses; none with a log file."""
         return self._log.copy()
 
@@ -155,7 +155,7 @@ class WebServer:
     ) -> None:
         self.stop()
 
-    def record(self, entry: Logged) -> None:
+    def record(self, entry: LogEntry) -> None:
         """Log one request; called by connections."""
         self.served += 1
         if self._file is None:
@@ -300,7 +300,7 @@ class _Connection(asyncio.Protocol):
             answer.retry_after_ms(self._server.clock.now_ms()) if answer is not None else 0
         )
         self._server.record(
-            Logged(
+            LogEntry(
                 self._host,
                 self._path,
                 self._arrived,

@@ -21,7 +21,7 @@ from lycosa.fetch.failure import REPEATED_TEXT
 from lycosa.http.fields import default_fields, field_lines, head_end
 from lycosa.processes.threads import StopFlag
 from tests.servers.synthetic.answer import Answer, Fault, body_bytes, head_bytes
-from tests.servers.synthetic.request_log import Logged
+from tests.servers.synthetic.request_log import LogEntry
 from tests.servers.synthetic.web import Web
 
 _URL = re.compile(r"(https?)://([^\s/?#@\\]+)([/?][!\"$-~]*|)")
@@ -53,7 +53,7 @@ class _Running:
     exchange: Exchange
     ends_at: int
     connection: int
-    logged: Logged | None
+    logged: LogEntry | None
 
 
 class SimulatedFetcher:
@@ -69,7 +69,7 @@ class SimulatedFetcher:
         settings: FetchSettings | None = None,
         *,
         pace: float = 1.0,
-        record: Callable[[Logged], None] | None = None,
+        record: Callable[[LogEntry], None] | None = None,
     ) -> None:
         """
         Args:
@@ -87,7 +87,7 @@ class SimulatedFetcher:
         self._finished: list[Exchange] = []
         self._connections = count(1)
         self._idle: dict[str, list[tuple[int, int]]] = {}  # host -> (since, connection id)
-        self.log: list[Logged] = []
+        self.log: list[LogEntry] = []
         self._record = record or self.log.append
 
     @property
@@ -126,7 +126,7 @@ class SimulatedFetcher:
             if is_reused and exchange.error in (FetchError.RESET, FetchError.EMPTY_REPLY):
                 exchange.error, exchange.error_text = FetchError.RESET.value, REPEATED_TEXT
             ended = now + duration
-            logged = Logged(
+            logged = LogEntry(
                 host, target, now, ended, exchange.status, connection, answer.retry_after_ms(ended)
             )
         running = _Running(exchange, now + duration, connection, logged)

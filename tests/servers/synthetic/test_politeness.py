@@ -10,7 +10,7 @@ import pytest
 from lycosa.core.records import Exchange, Request
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.politeness import DAY_MS, Rule, Rules, violations
-from tests.servers.synthetic.request_log import Logged
+from tests.servers.synthetic.request_log import LogEntry
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
 
@@ -53,16 +53,16 @@ def at(
     status: int = 200,
     retry_after: int = 0,
     left: bool = False,
-) -> Logged:
+) -> LogEntry:
     arrived = START + round(second * 1_000)
-    return Logged(host, path, arrived, arrived + took, status, 1, retry_after, left)
+    return LogEntry(host, path, arrived, arrived + took, status, 1, retry_after, left)
 
 
-def robots(second: float, host: str = "one.test", status: int = 200) -> Logged:
+def robots(second: float, host: str = "one.test", status: int = 200) -> LogEntry:
     return at(second, "/robots.txt", host=host, status=status)
 
 
-def violated_rules(log: list[Logged], **changes: object) -> list[str]:
+def violated_rules(log: list[LogEntry], **changes: object) -> list[str]:
     return [violation.rule.value for violation in violations(log, replace(RULES, **changes))]  # type: ignore[arg-type]
 
 
@@ -103,7 +103,7 @@ def test_polite_logs_have_no_violations() -> None:
     ],
 )
 def test_violations_of_each_rule_of_a_host_are_found(
-    log: list[Logged], expected: list[Rule]
+    log: list[LogEntry], expected: list[Rule]
 ) -> None:
     assert violated_rules(log) == expected
 
@@ -125,7 +125,7 @@ def test_violations_of_each_rule_of_a_host_are_found(
     ],
 )
 def test_polite_requests_of_a_host_are_allowed(
-    log: list[Logged], changes: dict[str, object]
+    log: list[LogEntry], changes: dict[str, object]
 ) -> None:
     assert violated_rules(log, **changes) == []
 
@@ -151,16 +151,16 @@ def test_connections_and_pauses_of_a_registrable_domain() -> None:
 def test_slots_of_a_registrable_domain() -> None:
     a, b, c = "a.farm.test", "b.farm.test", "c.farm.test"
     log = [robots(0, a), robots(2, b), robots(4, c)]  # a.farm.test has a Crawl-delay of 5 s
-    assert violated_rules(log, domain_places=2) == []
-    assert violated_rules(log, domain_places=1) == [Rule.DOMAIN_PLACES, Rule.DOMAIN_PLACES]
-    assert violated_rules([robots(0, a), robots(2, b), robots(2.5, c)], domain_places=2) == [
+    assert violated_rules(log, domain_slots=2) == []
+    assert violated_rules(log, domain_slots=1) == [Rule.DOMAIN_PLACES, Rule.DOMAIN_PLACES]
+    assert violated_rules([robots(0, a), robots(2, b), robots(2.5, c)], domain_slots=2) == [
         Rule.DOMAIN_PLACES
     ]
-    assert violated_rules([robots(0, a), robots(2, b), robots(3.02, c)], domain_places=2) == []
+    assert violated_rules([robots(0, a), robots(2, b), robots(3.02, c)], domain_slots=2) == []
     slow = [robots(0, b), robots(2, c), at(4, host=b, took=3_000), at(5, host=c), robots(6.5, a)]
-    assert violated_rules(slow, domain_places=2) == []
+    assert violated_rules(slow, domain_slots=2) == []
     # the slot of b is occupied for 30 s, that of a for 5 s
-    assert violated_rules([*slow, at(11, host=c)], domain_places=2) == [Rule.DOMAIN_PLACES]
+    assert violated_rules([*slow, at(11, host=c)], domain_slots=2) == [Rule.DOMAIN_PLACES]
 
 
 def test_429_and_503_pause_all_hosts_of_a_registrable_domain() -> None:
@@ -171,13 +171,13 @@ def test_429_and_503_pause_all_hosts_of_a_registrable_domain() -> None:
         at(4, host=first, status=429, retry_after=90_000),
         at(4.5, host=second),
     ]
-    assert violated_rules(log, domain_rest=True) == []  # sent before the 429 arrived
+    assert violated_rules(log, domain_pause=True) == []  # sent before the 429 arrived
     assert violated_rules([*log, at(60, host=second)]) == []
-    assert violated_rules([*log, at(60, host=second)], domain_rest=True) == [Rule.DOMAIN_REST]
-    assert violated_rules([*log, at(95, host=second)], domain_rest=True) == []
+    assert violated_rules([*log, at(60, host=second)], domain_pause=True) == [Rule.DOMAIN_REST]
+    assert violated_rules([*log, at(95, host=second)], domain_pause=True) == []
     long = at(4, host=first, status=503, retry_after=3_600_000)
     # the pause is at most 10 minutes
-    assert violated_rules([*log[:2], long, at(610, host=second)], domain_rest=True) == []
+    assert violated_rules([*log[:2], long, at(610, host=second)], domain_pause=True) == []
 
 
 def test_responses_that_a_killed_crawler_did_not_process_require_the_delay_only() -> None:
@@ -217,7 +217,7 @@ class Crawler:
     web: Web
     ignored_rule: str = ""
 
-    def crawl(self) -> list[Logged]:
+    def crawl(self) -> list[LogEntry]:
         clock = SimulatedClock(self.web.plan.epoch_ms)
         fetcher = SimulatedFetcher(self.web, clock)
         paths = {host.name: self.paths(host.name) for host in self.web.open_hosts()}

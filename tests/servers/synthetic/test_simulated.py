@@ -23,7 +23,7 @@ from lycosa.fetch.guard import AddressGuard
 from lycosa.processes.threads import StopFlag
 from tests.fetch.fetching import run
 from tests.servers.synthetic.plan import WebPlan
-from tests.servers.synthetic.request_log import Logged, read_log, write_log
+from tests.servers.synthetic.request_log import LogEntry, read_log, write_log
 from tests.servers.synthetic.server import WebServer
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.walk import walk
@@ -189,7 +189,7 @@ def test_conditional_requests_return_200_after_changes_only() -> None:
 
 def test_log_file_is_read_without_its_incomplete_last_line(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    entries = [Logged("a.test", "/ü", 1, 2, 200, 3), Logged("b.test", "/", 4, 5, 0, 6, 7)]
+    entries = [LogEntry("a.test", "/ü", 1, 2, 200, 3), LogEntry("b.test", "/", 4, 5, 0, 6, 7)]
     write_log(path, entries)
     with path.open("a") as file:
         file.write('["torn", "/"')

@@ -299,9 +299,9 @@ def _hush() -> None:
     stdout may contain a document. After the end, a call from a thread would join any cluster on
     this machine. Ray has no public switch for either that works after its import.
     """
-    ray_worker.print_to_stdstream = _say_nothing
+    ray_worker.print_to_stdstream = _print_nothing
     auto_init_hook.enable_auto_connect = False
 
 
-def _say_nothing(data: dict[str, Any], ignore_prefix: bool = False) -> None:
+def _print_nothing(data: dict[str, Any], ignore_prefix: bool = False) -> None:
     pass

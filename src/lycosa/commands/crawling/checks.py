@@ -81,7 +81,7 @@ def _run(
 
     handlers = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        session.take_up()
+        session.load()
         uptime.tick()
         ready = True
         report(started)

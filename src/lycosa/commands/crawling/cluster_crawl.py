@@ -15,7 +15,7 @@ import polars as pl
 from lycosa.cluster.cluster import Cluster, ClusterOptions
 from lycosa.cluster.engine import Engine
 from lycosa.cluster.quota_leases import PageBudget
-from lycosa.cluster.walking_shared import Guide
+from lycosa.cluster.walking_shared import WalkDriver
 from lycosa.commands.crawling.crawl import CrawlOrder, open_for, plan_crawl
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock, SystemClock
@@ -130,9 +130,9 @@ def crawl_together(
         job, start = plan_crawl(order, workspace)
         follower: IndexFollower | None = None
         stack.callback(lambda: follower.close() if follower else None)
-        guide = Guide(workspace, job, start, order.config, clock) if start is not None else None
-        if guide is not None:
-            stack.callback(guide.close)
+        walk = WalkDriver(workspace, job, start, order.config, clock) if start is not None else None
+        if walk is not None:
+            stack.callback(walk.close)
         upkeep = Upkeep(workspace, order.config, clock, engine)
         stack.callback(upkeep.close)
         services = CrawlServices(workspace.root, order.config, order.say)
@@ -142,7 +142,7 @@ def crawl_together(
             workers,
             _budgets(job.collection, order.limits.max_pages, state),
             ends=True,
-            walk=guide.order if guide is not None else None,
+            walk=walk.order if walk is not None else None,
         )
         cluster = Cluster(engine, workspace, order.config, [job], options, order.say, clock)
         stack.callback(_close, cluster)
@@ -152,8 +152,8 @@ def crawl_together(
             nonlocal head
             owner.touch()
             upkeep.tick()
-            if guide is not None:
-                guide.look()
+            if walk is not None:
+                walk.look()
             if newest > head and follower is not None:
                 head = newest
                 follower.committed(newest)

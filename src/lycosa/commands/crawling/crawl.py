@@ -177,7 +177,7 @@ def _work(
     site: SiteScope | None,
 ) -> Progress:
     worker, crawl = session.worker, session.crawl
-    session.take_up()
+    session.load()
     if site is not None:
         restrict_to_site(crawl, site)
     if walk is not None:

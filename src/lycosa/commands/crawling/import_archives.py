@@ -125,7 +125,7 @@ def _import(
     *,
     in_scope: bool,
 ) -> Imported:
-    session.take_up()
+    session.load()
     workspace, worker = session.workspace, session.worker
     state = workspace.state()
 

@@ -30,7 +30,7 @@ from lycosa.crawl.policy.fetch_decision import (
     Defer,
     Exclude,
     Fetch,
-    PutOff,
+    Postpone,
     UrlRules,
     fetch_decision,
 )
@@ -268,7 +268,7 @@ class StoredCrawl:
         match decision:
             case Fetch():
                 return FETCHED_NOW
-            case PutOff(_, reason):
+            case Postpone(_, reason):
                 return Verdict(Action.DEFER, reason)
             case Exclude(_, reason):
                 return Verdict(Action.REFUSE, reason)

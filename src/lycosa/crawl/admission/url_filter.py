@@ -184,8 +184,8 @@ class HostTraps:
         book = self._book(host)
         if not book.has_stopped:
             return ""  # nearly all hosts
-        allowance = book.allowance(_path(url))
-        return "" if allowance.admit else allowance.rule
+        verdict = book.verdict(_path(url))
+        return "" if verdict.admit else verdict.rule
 
     def count(self, host: HostRow, rule: str) -> None:
         """Count a deferred URL in the host's row."""

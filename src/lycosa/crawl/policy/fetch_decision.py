@@ -8,7 +8,7 @@ them: rows that no rule stops are fetched.
 |---|---|
 | `Fetch` | send one request for these rows |
 | `Defer` | not now: looked at again within seconds, or when a prerequisite has been fetched |
-| `PutOff` | stays known with a reason; checked again after 7 days |
+| `Postpone` | stays known with a reason; checked again after 7 days |
 | `Exclude` | stopped with a reason, until robots.txt or the settings change |
 """
 
@@ -63,7 +63,7 @@ class Defer:
 
 
 @dataclass(slots=True, frozen=True)
-class PutOff:
+class Postpone:
     """Keep the rows known with this reason. `trap`: the trap rule, if it is one."""
 
     rows: Rows
@@ -79,7 +79,7 @@ class Exclude:
     reason: Exclusion
 
 
-Decision = Fetch | Defer | PutOff | Exclude
+Decision = Fetch | Defer | Postpone | Exclude
 Rule = Callable[[Rows], Sequence[Decision]]
 
 
@@ -215,7 +215,7 @@ class UrlRules:
             return None
         left = limit - assignment.pages
         if left <= 0:
-            return PutOff((row,), "budget")
+            return Postpone((row,), "budget")
         if self._adding(assignment, left) >= left:
             return Defer((row,), now + BLOCKED_RETRY_MS)
         return None
@@ -229,7 +229,7 @@ class UrlRules:
             host = state.hosts.row(row.id.host_key)
             budget, is_certain = state.budgets.objection(row, host, self._in_flight)
             if budget and is_certain:
-                decisions.append(PutOff((row,), budget))
+                decisions.append(Postpone((row,), budget))
             elif budget:
                 decisions.append(Defer((row,), state.clock.monotonic_ms() + BLOCKED_RETRY_MS))
         return decisions
@@ -244,10 +244,14 @@ class UrlRules:
             if row.operation or row.visited_at or not assignment.collection.traps:
                 continue
             rule = state.traps.holds(state.hosts.row(row.id.host_key), row.id.url)
-            if rule and assignment.doubts() and assignment.gate.admission.is_named(row.id.url):
+            if (
+                rule
+                and assignment.may_fetch_suspect()
+                and assignment.gate.admission.is_named(row.id.url)
+            ):
                 state.count_suspect(assignment)
             elif rule:
-                decisions.append(PutOff((row,), f"trap_{rule}", rule))
+                decisions.append(Postpone((row,), f"trap_{rule}", rule))
         return decisions
 
     def _adding(self, assignment: Assignment, limit: int) -> int:

@@ -159,7 +159,7 @@ class Operations(CrawlListener):
                 self._end(row, UrlState.EXCLUDED, Exclusion.OPERATION)
             return
         own = self._rows_of_pages(collection, rows)
-        at_hand = [row for row in rows if self._is_at_hand(row, own.get(row.id.url_key), work)]
+        at_hand = [row for row in rows if self._has_recent_copy(row, own.get(row.id.url_key), work)]
         copies = self._stored.copies(collection, [row.id for row in at_hand])
         for row in at_hand:
             copy, page = copies.get(row.id.url_key), own[row.id.url_key]
@@ -178,7 +178,7 @@ class Operations(CrawlListener):
             else:
                 self._act(row, work, copy.visit, copy.text, copy.links)
 
-    def _is_at_hand(self, row: UrlRow, page: UrlRow | None, work: Work) -> bool:
+    def _has_recent_copy(self, row: UrlRow, page: UrlRow | None, work: Work) -> bool:
         """Return whether the stored copy suffices; otherwise arrange a fetch."""
         crawl = self._crawl
         now_ms = crawl.clock.now_ms()
@@ -210,9 +210,9 @@ class Operations(CrawlListener):
             if page.state != UrlState.KNOWN:
                 crawl.urls.make_due(page)
             # by a budget, as a trap: then for days, and no crawl waits for it
-            put_off_ms = page.not_before - now_ms
-            far = put_off_ms > 2 * self._longest_wait_ms
-            self._wait(row, put_off_ms if far else _RETRY_MS, put_off=far)
+            postponed_ms = page.not_before - now_ms
+            far = postponed_ms > 2 * self._longest_wait_ms
+            self._wait(row, postponed_ms if far else _RETRY_MS, postponed=far)
         return False
 
     def _rows_of_pages(self, collection: str, rows: Iterable[UrlRow]) -> dict[int, UrlRow]:
@@ -279,12 +279,12 @@ class Operations(CrawlListener):
                     row.collection, identity, row.operation, row.id.url, depth, hops
                 )
 
-    def _wait(self, row: UrlRow, wait_ms: int, *, put_off: bool = False) -> None:
+    def _wait(self, row: UrlRow, wait_ms: int, *, postponed: bool = False) -> None:
         """Look at it again by then at the latest; sooner, if its page comes. Unless it is
-        `put_off`, a crawl waits for it.
+        `postponed`, a crawl waits for it.
         """
         self._waiting[row.collection, row.id.url_key][row.operation] = row
-        wait_ms = wait_ms if put_off else min(wait_ms, self._longest_wait_ms)
+        wait_ms = wait_ms if postponed else min(wait_ms, self._longest_wait_ms)
         row.defer_until(self._crawl.clock.now_ms() + wait_ms)
         self._crawl.urls.change(row)
         self._crawl.scheduler.heads.wait_for(row)

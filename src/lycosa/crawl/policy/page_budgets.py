@@ -91,12 +91,12 @@ class PageBudgets:
                 self._domains[name][domain] += number
 
     def objection(
-        self, row: UrlRow, host: HostRow, flying: Callable[[], Iterable[UrlRow]]
+        self, row: UrlRow, host: HostRow, in_flight: Callable[[], Iterable[UrlRow]]
     ) -> tuple[str, bool]:
         """Return the budget that a new page would exceed ("": none), and whether that is certain or
         depends on requests in flight.
 
-        `flying` returns the rows in flight.
+        `in_flight` returns the rows in flight.
         """
         name = row.collection
         if is_held(row) or row.operation:
@@ -111,7 +111,7 @@ class PageBudgets:
                     and not is_held(other)
                     and not other.operation
                     and concerns(other)
-                    for other in flying()
+                    for other in in_flight()
                 )
                 doubtful = reason if pages + more >= limit else ""
         return doubtful, not doubtful

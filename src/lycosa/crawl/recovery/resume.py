@@ -131,7 +131,7 @@ def reconsider(crawl: CrawlState, tables: LiveTables, assignment: Assignment) ->
             if lifted and refusal is None:
                 crawl.urls.reopen(row)
                 changed += 1
-        elif refusal is None and row.not_before and _put_off(row.reason):
+        elif refusal is None and row.not_before and _postpone(row.reason):
             crawl.urls.make_due(row)
             changed += 1
         elif refusal is not None:
@@ -140,7 +140,7 @@ def reconsider(crawl: CrawlState, tables: LiveTables, assignment: Assignment) ->
     return changed
 
 
-def _put_off(reason: str) -> bool:
+def _postpone(reason: str) -> bool:
     """Return whether a URL is deferred by a budget or trap rule, which today's settings may
     lift."""
     return reason.endswith("budget") or reason.startswith("trap_")

@@ -66,7 +66,7 @@ _MAX_DECREASED = 100_000
 
 @dataclass(slots=True)
 class CrawlSession:
-    """An open claim and the worker under it. Use `take_up`, then `worker.run()`, then `release`;
+    """An open claim and the worker under it. Use `load`, then `worker.run()`, then `release`;
     `close` in any case.
     """
 
@@ -80,10 +80,10 @@ class CrawlSession:
     changed: tuple[str, ...]  # collections whose stored links are to be walked again
     schedule: RecrawlSchedule
     received_links: ReceivedLinks
-    _guide: Callable[[], int] | None = None
+    _walk_progress: Callable[[], int] | None = None
     _next_walk: int = 0  # monotonic
 
-    def take_up(self) -> None:
+    def load(self) -> None:
         """Load what is committed, admit seeds and inbox, then replay what is only archived (a run
         may have died uncommitted).
 
@@ -130,13 +130,13 @@ class CrawlSession:
             ):
                 assignment.depth_decreased.clear()
         read_to = self.received_links.read_to
-        return read_to if self._guide is None else min(read_to, self._guide())
+        return read_to if self._walk_progress is None else min(read_to, self._walk_progress())
 
-    def hold_to(self, guide: Callable[[], int]) -> None:
-        """Follow a walk that the cluster's driver makes: `guide` takes what it has reached, and
-        returns the log entry up to which it has walked.
+    def hold_to(self, walk_progress: Callable[[], int]) -> None:
+        """Follow a walk of the cluster's driver: `walk_progress` applies the URLs that it reached,
+        and returns the log entry up to which it walked.
         """
-        self._guide = guide
+        self._walk_progress = walk_progress
 
     def walk_depth_decreased(self) -> bool:
         """Walk the links of pages that turned out to lie nearer. True if there were any."""

@@ -71,7 +71,7 @@ class Assignment:
         """Set the prior of change rates that the daily ranking computed."""
         self.prior = prior
 
-    def doubts(self) -> bool:
+    def may_fetch_suspect(self) -> bool:
         """Return whether another suspected trap may be fetched on a host of a seed."""
         return self.suspects < free_suspects(
             self.gate.admission.named_hosts, self.pages, self.free_suspects

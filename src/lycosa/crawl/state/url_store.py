@@ -166,9 +166,9 @@ class UrlStore(AdmissionListener):
         row = self._frontier.active.waiting(collection, identity.host_key, key)
         if row is not None:
             return row
-        for flying in self._in_flight.get(key, ()):
-            if flying.collection == collection:
-                return flying
+        for task_row in self._in_flight.get(key, ()):
+            if task_row.collection == collection:
+                return task_row
         return self._buffer.pending_url(identity, collection, operation)
 
     def find_all(
@@ -190,7 +190,7 @@ class UrlStore(AdmissionListener):
         ]
         return rows
 
-    def put_off(self, row: UrlRow, reason: str) -> None:
+    def postpone(self, row: UrlRow, reason: str) -> None:
         """Defer a URL for some days; it stays known, with the reason."""
         row.defer_until(self._clock.now_ms() + PUT_OFF_MS, reason)
         self._buffer.batch.change_url(row)
@@ -353,4 +353,4 @@ def recorded_depth(assignments: Mapping[str, Assignment], row: UrlRow) -> int:
 
 def is_in_flight(in_flight: Mapping[int, tuple[UrlRow, ...]], row: UrlRow) -> bool:
     """Return whether the URL is being fetched for its collection."""
-    return any(flying.collection == row.collection for flying in in_flight.get(row.key, ()))
+    return any(task_row.collection == row.collection for task_row in in_flight.get(row.key, ()))

@@ -241,7 +241,7 @@ class HostDirectory:
         self._arrays.shed()
         return None if earliest >= NEVER else earliest
 
-    def unvisited_rest(self, now_ms: int) -> bool:
+    def has_unvisited_due(self, now_ms: int) -> bool:
         """Return whether a parked host without a visited URL is due."""
         any_unvisited = False
         for first in range(0, self._count, _BLOCK):

@@ -87,7 +87,7 @@ class Frontier:
         Empty: nothing is due. The fetch counts as in flight until `finished`. `closed`: collections
         that may not fetch now.
         """
-        put_off: list[HostQueue] = []
+        postponed: list[HostQueue] = []
         rows: tuple[UrlRow, ...] = ()
         if closed and self.active.orders and all(name in closed for name in self.active.orders):
             return ()  # avoids looking at every host that is due
@@ -95,7 +95,7 @@ class Frontier:
         while not rows and (queue := self._schedule.next_host(now, closed)) is not None:
             key, domain = queue.row.host_key, queue.row.registrable_domain
             if self.unvisited_only and queue.row.visited:
-                put_off.append(queue)
+                postponed.append(queue)
                 self._schedule.leave_line(key)
                 if len(self.active.orders) == 1:
                     break  # the following ones are visited too
@@ -117,7 +117,7 @@ class Frontier:
             else:
                 self._schedule.wait_for_address(queue, now)
             self._schedule.wake(domain)
-        for queue in put_off:
+        for queue in postponed:
             self._schedule.schedule(queue)
         return rows
 

@@ -218,7 +218,7 @@ class Scheduler:
                 self.parked.open(fresh)
             self._next_fresh = now + max(_REFILL_EVERY_MS, 1_000 * len(fresh) // _REFILL_HOSTS)
             self.frontier.prefer_unvisited(
-                self.parked.unvisited_first and self.parked.directory.unvisited_rest(now_ms)
+                self.parked.unvisited_first and self.parked.directory.has_unvisited_due(now_ms)
             )
         keys = dry[:_REFILL_HOSTS]
         self.frontier.active.dry.update(dry[_REFILL_HOSTS:])

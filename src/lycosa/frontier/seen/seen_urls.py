@@ -29,8 +29,8 @@ class SeenUrls:
     `lycosa.frontier.seen.sorted_keys` says how.
     """
 
-    def __init__(self, folder: str | None = None, fold_at: int = FOLD_AT) -> None:
-        self._keys = SortedKeys(folder, fold_at)
+    def __init__(self, folder: str | None = None, merge_at: int = FOLD_AT) -> None:
+        self._keys = SortedKeys(folder, merge_at)
         self._deep: dict[int, int] = {}
 
     def __len__(self) -> int:

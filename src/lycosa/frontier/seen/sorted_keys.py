@@ -49,11 +49,11 @@ class SortedKeys:
     compaction is deferred and memory grows: the next commit stops the crawl and reports the reason.
     """
 
-    def __init__(self, folder: str | None = None, fold_at: int = FOLD_AT) -> None:
+    def __init__(self, folder: str | None = None, merge_at: int = FOLD_AT) -> None:
         self._file: BinaryIO | None = None
         self._folder = folder
-        self._fold_at = fold_at
-        self._fold_next = fold_at
+        self._merge_at = merge_at
+        self._merge_next = merge_at
         self._new = PackedKeys()
         # part -> its first word; the last entry is the number of words
         self._starts = array("q", bytes(8 * (_PARTS + 1)))
@@ -96,7 +96,7 @@ class SortedKeys:
     def add(self, key: int, payload: int) -> None:
         """Set the payload of a key that `get` did not find."""
         self._new.put(key, payload)
-        if self._folder is not None and len(self._new) >= self._fold_next:
+        if self._folder is not None and len(self._new) >= self._merge_next:
             self._try_merge()
 
     def load(self, batches: Iterable[tuple[KeyArray, PayloadArray]]) -> None:
@@ -133,13 +133,13 @@ class SortedKeys:
         if self._folder is None or not len(self._new):
             return
         self._replace(self._merged())
-        self._fold_next = self._fold_at
+        self._merge_next = self._merge_at
 
     def _try_merge(self) -> None:
         try:
             self.fold()
         except OSError:
-            self._fold_next = len(self._new) + self._fold_at
+            self._merge_next = len(self._new) + self._merge_at
 
     def _locate(self, key: int) -> tuple[int, int] | None:
         """Return the position of a key's word in the file, and the word."""

@@ -100,7 +100,7 @@ def explain(rule: str) -> str:
     return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
-class Allowance(NamedTuple):
+class TrapVerdict(NamedTuple):
     """Whether a URL may be fetched. `share`: maximum share of its group in the fetches of the host,
     1: no limit, 0: none.
     """
@@ -135,7 +135,7 @@ _RECORD: Final = re.compile(r"\?[^=&]*=[^&]*\d[^&]*$")
 like the parameters.
 """
 
-_OPEN: Final = Allowance(True)
+_OPEN: Final = TrapVerdict(True)
 
 
 @dataclass(slots=True)
@@ -151,7 +151,7 @@ class HostGroups:
     has_stopped: bool = False
     digests: array[int] = field(default_factory=lambda: array("H", bytes(2 * _FEWEST_DIGESTS)))
 
-    def allowance(self, path: str) -> Allowance:
+    def verdict(self, path: str) -> TrapVerdict:
         """Return whether an unvisited URL may be fetched now. Changes no state; pass refusals to
         `count`.
 
@@ -166,9 +166,9 @@ class HostGroups:
                 continue
             if group.is_stopped:
                 if group.probes >= MAX_PROBES:
-                    return Allowance(False, group.rule, name, 0.0)
+                    return TrapVerdict(False, group.rule, name, 0.0)
                 wait = (PROBE_RICH_AFTER if group.novel > RICH else PROBE_AFTER) << group.probes
-                return Allowance(
+                return TrapVerdict(
                     self.requests - group.stopped_at >= wait, group.rule, name, 1 / wait
                 )
             if group.is_proven:
