@@ -1,4 +1,4 @@
-"""The version of each peer, and the pages that it stores."""
+"""The version of each peer, what it stores, and the steps of a new user."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ class Peer:
     """One program of the comparison. `pages` reads the URLs of the HTML pages in its folder."""
 
     version: str
+    keeps: str
+    steps: tuple[str, ...]
     pages: Callable[[Path], set[str]]
 
 
@@ -74,19 +76,59 @@ def _assembled(folder: Path) -> set[str]:
 
 
 PEERS = {
-    "lycosa": Peer("0.1.0", _lycosa),
-    "assembled": Peer("Scrapy 2.19.0", _assembled),
+    "lycosa": Peer(
+        "0.1.0",
+        "WARC, tables of URLs, pages and links, index of main text",
+        ("pip install lycosa", "lycosa crawl URL"),
+        _lycosa,
+    ),
+    "assembled": Peer(
+        "Scrapy 2.19.0",
+        "WARC of responses, index of URL, title and main text",
+        (
+            "pip install scrapy trafilatura warcio tantivy",
+            "write a spider (bench/peers/assembled_spider.py)",
+            "python the spider",
+        ),
+        _assembled,
+    ),
     "heritrix": Peer(
-        "3.13.0", lambda folder: warc_pages(folder.glob("jobs/crawl/*/warcs/*.warc.gz*"))
+        "3.13.0",
+        "WARC of requests and responses, logs",
+        (
+            "install Java 17",
+            "unzip the distribution",
+            "edit the job: contact, seeds, pauses, transclusions",
+            "java … --run-job",
+        ),
+        lambda folder: warc_pages(folder.glob("jobs/crawl/*/warcs/*.warc.gz*")),
     ),
     "crawlee": Peer(
         "1.11.0",
+        "a JSON file per page with its HTML",
+        (
+            "pip install 'crawlee[parsel]'",
+            "write a handler (bench/peers/crawlee_crawler.py)",
+            "python the program",
+        ),
         lambda folder: json_pages(
             path.read_text() for path in folder.glob("datasets/default/0*.json")
         ),
     ),
     "crawl4ai": Peer(
-        "0.9.5", lambda folder: json_pages((folder / "pages.jsonl").read_text().splitlines())
+        "0.9.5",
+        "HTML and Markdown in JSON lines",
+        (
+            "pip install crawl4ai",
+            "write a deep crawl (bench/peers/crawl4ai_crawler.py)",
+            "python the program",
+        ),
+        lambda folder: json_pages((folder / "pages.jsonl").read_text().splitlines()),
     ),
-    "wget": Peer("1.21", lambda folder: warc_pages(folder.glob("wget*.warc.gz"))),
+    "wget": Peer(
+        "1.21",
+        "files and a WARC",
+        ("install wget", "wget --recursive --warc-file=…"),
+        lambda folder: warc_pages(folder.glob("wget*.warc.gz")),
+    ),
 }

@@ -31,6 +31,12 @@ def test_every_table_of_the_docs_has_all_peers() -> None:
     assert PEERS.keys() <= COMMANDS.keys()
 
 
+def test_docs_have_the_stored_data_and_the_steps_of_each_peer() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for peer in PEERS.values():
+        assert f"| {peer.version} | {peer.keeps} | {'; '.join(peer.steps)} |\n" in text
+
+
 @pytest.mark.parametrize("peer", [name for name in PEERS if name not in ("lycosa", "wget")])
 def test_version_of_a_peer_in_the_docs_is_the_pinned_one(peer: str) -> None:
     version = PEERS[peer].version.split()[-1]
