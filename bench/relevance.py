@@ -1,7 +1,7 @@
 """Quality of the first results on collections with relevance judgements, compared with plain BM25.
 
     python -m bench.relevance [--data DIR] [--only NAME]... [--results FILE]     NAME: a collection,
-    or mixed
+    mixed, or languages
 
 Judged collections: Cranfield, CISI and Medline (mean average precision of the first 1,000 results)
 and XQuAD (mean reciprocal rank of the first ten: the paragraph that answers a question).
@@ -13,6 +13,9 @@ feedback (the figures to compare with BM25) and with `feedback=auto`, the defaul
 `mixed`: XQuAD and the sentences of SIB-200 in all languages in one index, with and without the
 language of the query (mean reciprocal rank of the first ten). A SIB-200 query is every second word
 of a sentence; in languages without spaces, the middle half of it.
+
+`languages`: the same queries with one index per language, compared with tantivy and BM25; only on
+request.
 
 UDHR (`tests/search/test_relevance.py`): each article of the Universal Declaration is a page. The
 query is the three rarest words of its first sentence.
@@ -416,6 +419,23 @@ def mixed_rows(root: str, data: Path, questions: int) -> list[tuple[str, ...]]:
     ]
 
 
+def language_rows(root: str, data: Path) -> list[tuple[str, ...]]:
+    """Return reciprocal ranks of each language of SIB-200 with spaces, with an index for each."""
+    rows: list[tuple[str, ...]] = []
+    for each in sib200(data):
+        if each.language not in _WITHOUT_SPACES:
+            searcher = index_collection(f"{root}-{each.name}", each)
+            even = halves(each)[1]
+            own = rankings(searcher, each, even, MRR_DEPTH, language=each.language)
+            means = (
+                sum(first_ten(result[number], {number}) for number in even) / len(even)
+                for result in (tantivy_rankings(each), bm25_rankings(each), own)
+            )
+            stemmer = _TANTIVY_STEMMERS.get(each.language, "none")
+            rows.append((each.name, stemmer, *(f"{figure:.3f}" for figure in means)))
+    return rows
+
+
 def main() -> None:
     parser = arguments(__doc__, runs=1, data=DATA)
     parser.add_argument("--only", action="append", default=[], help="a collection; may be repeated")
@@ -444,6 +464,9 @@ def main() -> None:
                 "no language given",
             )
             parts.append(table(header, mixed))
+        if "languages" in options.only:
+            names = ("SIB-200, even", "stemmer of tantivy", "tantivy", "BM25", "Lycosa")
+            parts.append(table(names, language_rows(f"{folder}/sib", options.data)))
     report(options, "Relevance", "\n\n".join(parts))
 
 
