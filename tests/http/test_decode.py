@@ -290,7 +290,7 @@ def test_decoding_time_is_linear_in_the_number_of_members(coding: str, empty: by
 
     few = min(cpu_s(4_000) for _ in range(3))
     # linear: 30 times; copying the rest of the body for each member takes 70 to 300 times as long
-    assert cpu_s(120_000) < 50 * few
+    assert min(cpu_s(120_000) for _ in range(3)) < 50 * few
 
 
 @given(
