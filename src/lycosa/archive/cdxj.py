@@ -50,8 +50,8 @@ _QUERY_SESSIONS = tuple(
 
 
 def surt(url: str) -> str:
-    """Return the key of a CDXJ line for an absolute http(s) URL: `http://www.example.org:8080/A?b&a`
-    -> `org,example:8080)/a?a&b`.
+    """Return the key of a CDXJ line for an absolute http(s) URL:
+    `http://www.example.org:8080/A?b&a` -> `org,example:8080)/a?a&b`.
 
     Anything else (`dns:…`) is its own key, in lower case and escaped.
     """
