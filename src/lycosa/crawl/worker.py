@@ -56,11 +56,13 @@ class Limits:
 
 @dataclass(slots=True, frozen=True)
 class WorkerOptions:
-    """Options of a worker. `forever`: it waits for due URLs instead of ending. `longest_wait_ms`:
-    its longest sleep while nothing is due; more for simulated time. `lease`: nothing is fetched
-    while it is invalid. `observer` is called with the progress, `tick` once a second, `committed`
-    with the number of each log entry. `follow`: with several workers, called each second after the
-    log was read; returns the entry up to which everything is applied.
+    """Options of a worker.
+
+    `forever`: it waits for due URLs instead of ending. `longest_wait_ms`: its longest sleep while
+    nothing is due; more for simulated time. `lease`: nothing is fetched while it is invalid.
+    `observer` is called with the progress, `tick` once a second, `committed` with the number of
+    each log entry. `follow`: with several workers, called each second after the log was read;
+    returns the entry up to which everything is applied.
     """
 
     limits: Limits = Limits()

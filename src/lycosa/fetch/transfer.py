@@ -289,7 +289,9 @@ class Transfer:
 
     def final_head(self) -> bytes:
         """Return the head without interim responses (RFC 9110 section 15.2) and trailers; b"" if it
-        is incomplete. Called when the body begins and ends: mostly no line came in between.
+        is incomplete.
+
+        Called when the body begins and ends: mostly no line came in between.
         """
         if self.final[0] != len(self.head):
             self.final = len(self.head), self._final_head()

@@ -1,6 +1,8 @@
-"""Find the exact positions of texts in all stored pages. The tables are read in parts; while one
-part is searched, the next one is read and decompressed. Without folding, polars selects the texts
-that contain the bytes, and only those become Python strings (bench/watch.py).
+"""Find the exact positions of texts in all stored pages.
+
+The tables are read in parts; while one part is searched, the next one is read and decompressed.
+Without folding, polars selects the texts that contain the bytes, and only those become Python
+strings (bench/watch.py).
 """
 
 from __future__ import annotations

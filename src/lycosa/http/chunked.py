@@ -12,8 +12,10 @@ _MAX_PARTS = 1024  # views that are joined later: each takes 184 bytes, even for
 
 
 class Dechunked(NamedTuple):
-    """`data` without the framing; `end`: length with the framing and trailers. `complete`: the last
-    chunk was received. `broken`: the framing is invalid. Neither: the data is truncated.
+    """`data` without the framing; `end`: length with the framing and trailers.
+
+    `complete`: the last chunk was received. `broken`: the framing is invalid. Neither: the data is
+    truncated.
     """
 
     data: bytes

@@ -11,7 +11,7 @@ errors:
 - a program that writes pages may be called `.exe`, `.dll` or `.bin`: refused only without a query
   and outside folders for programs (`/cgi-bin/`); a path after a program (`/index.php/a.jpg`)
   belongs to the program;
-- `.com`, `.so`, `.au`, `.br`, `.ps` etc. end names of sites as often as of files, and are never
+- `.com`, `.so`, `.au`, `.br`, `.ps` etc. are as common in hostnames as in file names, and are not
   used.
 """
 

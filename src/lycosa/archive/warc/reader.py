@@ -44,9 +44,11 @@ def read_exchanges(
     relative_path: str | None = None,
     on_damage: Callable[[Damage], None] | None = None,
 ) -> Iterator[StoredExchange]:
-    """Yield the complete exchanges of a file that `WarcWriter` wrote, in their order. An exchange
-    is complete if all its records are. `visit.warc_file` is `relative_path`, else the name that the
-    file was written under. `on_damage` as in `read_records`. Records of other programs are skipped.
+    """Yield the complete exchanges of a file that `WarcWriter` wrote, in their order.
+
+    An exchange is complete if all its records are. `visit.warc_file` is `relative_path`, else the
+    name that the file was written under. `on_damage` as in `read_records`. Records of other
+    programs are skipped.
 
     Raises:
         ArchiveError: as `read_records`; or a metadata record of a version that this program does

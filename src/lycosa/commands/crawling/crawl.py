@@ -49,9 +49,11 @@ def _to_stderr(message: str) -> None:
 
 @dataclass(slots=True)
 class CrawlOrder:
-    """Options of a call of `crawl`. `seeds` are added to those of earlier calls. `start`: a known
-    URL from which known links are walked again, up to `start_depth` links, or `walking.UNVISITED`;
-    "": crawl all due URLs. `site`: only URLs of this site. `say` receives messages for the user.
+    """Options of a call of `crawl`.
+
+    `seeds` are added to those of earlier calls. `start`: a known URL from which known links are
+    walked again, up to `start_depth` links, or `walking.UNVISITED`; "": crawl all due URLs. `site`:
+    only URLs of this site. `say` receives messages for the user.
     """
 
     root: str

@@ -27,6 +27,7 @@ def exclude_and_purge(
     root: str, config: Config, rules: Sequence[str], *, remove: bool
 ) -> ExclusionReport:
     """Exclude the pages of `rules`; with `remove`, also delete all stored data of excluded pages.
+
     `pending` has (place, reason) of data that is not deleted yet. It works during a crawl, which
     applies the rules after its next commit.
 

@@ -114,9 +114,11 @@ class AvailabilityChecks(Protocol):
 
 
 class CheckPace:
-    """Decides when a check may request a host, and reserves it on the clocks of the crawl. Neither
-    delays the other for more than a pause: if the host is busy with a slow response for that long,
-    the check is made concurrently; after a check of a host with due URLs, the crawl has priority.
+    """Decides when a check may request a host, and reserves it on the clocks of the crawl.
+
+    Neither delays the other for more than a pause: if the host is busy with a slow response for
+    that long, the check is made concurrently; after a check of a host with due URLs, the crawl has
+    priority.
     """
 
     def __init__(self, crawl: CrawlState) -> None:

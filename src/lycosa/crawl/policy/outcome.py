@@ -126,7 +126,9 @@ def revisit_target(
 
 def conditions(rows: tuple[UrlRow, ...]) -> tuple[tuple[str, str], ...]:
     """Return the fields of a conditional request (RFC 9110 section 13.1), by ETag or else
-    Last-Modified. Only if all collections of the page have the earlier capture.
+    Last-Modified.
+
+    Only if all collections of the page have the earlier capture.
     """
     if not rows or not all(row.record_id for row in rows):
         return ()

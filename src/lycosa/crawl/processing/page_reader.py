@@ -1,6 +1,8 @@
 """Reads a `Page` from a response: decodes, checks the media type and parses, with the style sheets
-that the page needs. The crawl, replay, `reparse` and the commands for single pages share it, so
-that their results are equal.
+that the page needs.
+
+The crawl, replay, `reparse` and the commands for single pages share it, so that their results are
+equal.
 """
 
 from __future__ import annotations

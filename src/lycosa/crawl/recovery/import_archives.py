@@ -80,10 +80,11 @@ class _StoredRows:
 
 
 class Importer:
-    """Imports captures into one collection of a crawl whose tables are loaded. `tables` returns the
-    current live tables; `locate` the local path of a workspace's file; `commit_if_due` is called
-    after each capture and `commit_now` before committed rows are read, so that memory is bounded.
-    `in_scope`: skip pages outside the collection's scope.
+    """Imports captures into one collection of a crawl whose tables are loaded.
+
+    `tables` returns the current live tables; `locate` the local path of a workspace's file;
+    `commit_if_due` is called after each capture and `commit_now` before committed rows are read, so
+    that memory is bounded. `in_scope`: skip pages outside the collection's scope.
     """
 
     def __init__(

@@ -38,10 +38,12 @@ def replay(
     commit_if_due: Callable[[], None],
     every: LiveTables | None = None,
 ) -> None:
-    """Process the exchanges of orphaned WARC files. Unreadable records and processed IDs are
-    skipped. `tables` are those of the held partitions, `every` those of all (None: the same).
-    `locate` returns the absolute path of a workspace-relative one; `commit_if_due` is called after
-    each exchange, so that memory is bounded.
+    """Process the exchanges of orphaned WARC files.
+
+    Unreadable records and processed IDs are skipped. `tables` are those of the held partitions,
+    `every` those of all (None: the same). `locate` returns the absolute path of a
+    workspace-relative one; `commit_if_due` is called after each exchange, so that memory is
+    bounded.
 
     Raises:
         ArchiveError: the disk fails, or a newer program wrote an orphan.

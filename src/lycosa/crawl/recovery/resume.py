@@ -64,9 +64,10 @@ class HeldRowReaders(RowReaders):
 
 
 def load(crawl: CrawlState, tables: LiveTables, path: Callable[[str], str]) -> Resumed:
-    """Load keys, hosts with their next times, and counts from the live tables. `path` returns the
-    absolute path of a workspace's file. To stay polite after a change of owner, every host counts
-    as fetched now.
+    """Load keys, hosts with their next times, and counts from the live tables.
+
+    `path` returns the absolute path of a workspace's file. To stay polite after a change of owner,
+    every host counts as fetched now.
     """
     held_partitions = crawl.held_partitions
     row_readers = HeldRowReaders(

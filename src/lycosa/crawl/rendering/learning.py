@@ -1,5 +1,6 @@
-"""Learns for each host how often the rendered document has more content than the response. Pure.
-Pages with almost no text before rendering (shells) are counted separately: a host may have an
+"""Learns for each host how often the rendered document has more content than the response.
+
+Pure. Pages with almost no text before rendering (shells) are counted separately: a host may have an
 application and articles. The first pages of both kinds are rendered; later ones all or sometimes,
 by the gain so far. The gain of a page is counted in main text and links.
 """

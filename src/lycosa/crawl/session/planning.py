@@ -124,9 +124,11 @@ def make_plan(
     before: Mapping[str, Any] | None = None,
     monitors: bool = False,
 ) -> CrawlPlan:
-    """Read lycosa.toml for `run`. `chosen`: only these collections; `before`: the settings in the
-    log, by collection; `monitors`: there are monitors, so collections are optional. Seeds are those
-    of lycosa.toml and the seed file, or else those of earlier calls.
+    """Read lycosa.toml for `run`.
+
+    `chosen`: only these collections; `before`: the settings in the log, by collection; `monitors`:
+    there are monitors, so collections are optional. Seeds are those of lycosa.toml and the seed
+    file, or else those of earlier calls.
 
     Raises:
         UsageError: a chosen collection is not configured. ConfigError: the file is wrong outside

@@ -174,6 +174,7 @@ class CrawlSession:
 @dataclass(slots=True, frozen=True)
 class SessionOptions(WorkerOptions):
     """Differences of a session from a crawl by one worker that ends when nothing is due.
+
     `partitions`: None claims all. Otherwise other workers may hold the rest: this one sends them
     the URLs that it discovers there, and reads those that they send; it runs `forever`, because the
     end of the crawl depends on all workers (`Worker.idle`). `worker`: its name in the log. `lease`:

@@ -239,9 +239,11 @@ class Clocks:
         monotonic_ms: int,
     ) -> None:
         """Register a stored host: it counts as fetched at the claim of this worker, and
-        `not_before` applies. The former owner may have fetched from it until then without recording
-        it, so all slots of its domain count as occupied. `pause`: after its last fetch, without
-        back-off and Retry-After; `not_before`: a date, or 0.
+        `not_before` applies.
+
+        The former owner may have fetched from it until then without recording it, so all slots of
+        its domain count as occupied. `pause`: after its last fetch, without back-off and
+        Retry-After; `not_before`: a date, or 0.
         """
         ready_at = max(self._claimed_at + pause, monotonic_from(not_before, now_ms, monotonic_ms))
         if ready_at > monotonic_ms:

@@ -143,10 +143,11 @@ def usual_ms(delays: Sequence[tuple[str, int]]) -> int:
 
 
 def domain_pause_ms(delays: Sequence[tuple[str, int]]) -> int:
-    """Return how long a fetch occupies its slot of the registrable domain afterwards. Failures of a
-    host do not count: names without a server are common in large domains. A requested pause counts
-    for at most `DOMAIN_CAP_MS`, so that one host in maintenance does not block a domain of
-    thousands.
+    """Return how long a fetch occupies its slot of the registrable domain afterwards.
+
+    Failures of a host do not count: names without a server are common in large domains. A requested
+    pause counts for at most `DOMAIN_CAP_MS`, so that one host in maintenance does not block a
+    domain of thousands.
     """
     return min(usual_ms(delays), DOMAIN_CAP_MS)
 

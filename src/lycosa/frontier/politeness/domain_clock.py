@@ -1,6 +1,7 @@
-"""The clock of a registrable domain: a number of slots. A fetch occupies a slot until its pause has
-ended. So a site with a thousand subdomains, often one machine, gets at most that many concurrent
-fetches, whatever the pauses of its hosts are.
+"""The clock of a registrable domain: a number of slots.
+
+A fetch occupies a slot until its pause has ended. So a site with a thousand subdomains, often one
+machine, gets at most that many concurrent fetches, whatever the pauses of its hosts are.
 
 In a server log: at the start of any fetch, fewer than `places` others of the domain are in flight
 or ended less than their pause ago. Domains with public registration of names, such as blogspot.com

@@ -41,8 +41,9 @@ class FileIndex:
 
     @staticmethod
     def of_parts(parts: Iterable[Places], step: int) -> FileIndex:
-        """Index the positions of a file's rows, given in parts. Runs have about `step` rows; with
-        step 1, each host has its own.
+        """Index the positions of a file's rows, given in parts.
+
+        Runs have about `step` rows; with step 1, each host has its own.
 
         Raises:
             ValueError: the rows are not sorted.

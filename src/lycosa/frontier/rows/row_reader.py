@@ -55,7 +55,9 @@ class _File:
 @dataclass(slots=True, frozen=True)
 class RowChoice:
     """Selection and order of the rows of each host: at most `limit`, and at most `far` that are not
-    `near`. Rows of each `kind` alternate, within a kind in the given order.
+    `near`.
+
+    Rows of each `kind` alternate, within a kind in the given order.
     """
 
     order: Sequence[pl.Expr] = ()
@@ -132,7 +134,9 @@ class HostRowReader:
         choice: RowChoice | None = None,
     ) -> pl.DataFrame:
         """Return the live rows of these hosts that satisfy `where`, with all columns, in the order
-        of partition and host key. Superseded rows are ignored.
+        of partition and host key.
+
+        Superseded rows are ignored.
         """
         choice = choice or RowChoice()
         needed = [*self.table.key, "partition", "host_key"]

@@ -67,8 +67,10 @@ class RateLimiter:
 
 class RateLimitMiddleware:
     """ASGI middleware: 429 with Retry-After for a client with more than `rate` requests per second,
-    in bursts of up to four seconds. Loopback, the operator, is not limited. (For clients of a
-    trusted proxy see `lycosa.serve.web.proxies`.)
+    in bursts of up to four seconds.
+
+    Loopback, the operator, is not limited. (For clients of a trusted proxy see
+    `lycosa.serve.web.proxies`.)
     """
 
     def __init__(self, app: ASGIApp, rate: int) -> None:

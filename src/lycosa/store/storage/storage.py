@@ -47,9 +47,11 @@ class Storage(Protocol):
 
     @abstractmethod
     def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool:
-        """Create a file durably if it does not exist. Return True if this call created it. False:
-        it exists, outside folders perhaps from this call, which was repeated after a lost response.
-        Callers that must know store an ID in the content and read it again, as after an `OSError`.
+        """Create a file durably if it does not exist.
+
+        Return True if this call created it. False: it exists, outside folders perhaps from this
+        call, which was repeated after a lost response. Callers that must know store an ID in the
+        content and read it again, as after an `OSError`.
         """
         ...
 

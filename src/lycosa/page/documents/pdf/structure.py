@@ -1,5 +1,7 @@
 """Detects headings, paragraphs, lists, tables and code of a PDF by positions and fonts of its
-lines. A PDF has letters at positions. Its outline names headings; other structure is only visual.
+lines.
+
+A PDF has letters at positions. Its outline names headings; other structure is only visual.
 """
 
 from __future__ import annotations

@@ -69,7 +69,9 @@ class PdfTable:
 
     def rows(self) -> tuple[list[dict[int, list[PdfWord]]], int]:
         """Return the rows (cells by column from 0) and their number of lines; none if it looks like
-        text in columns. Final rows of one cell are omitted: they follow the table.
+        text in columns.
+
+        Final rows of one cell are omitted: they follow the table.
         """
         rows = list(self._rows)
         while rows and len(rows[-1].cells) < 2:
