@@ -138,8 +138,10 @@ class Exports(Part):
     def chunks(
         self, target: str, options: ChunkOptions = ChunkOptions(), *, again: bool = False
     ) -> ChunkReport:
-        """Export pages in chunks for language models: what changed since the last export into this
-        folder. `again`: remove the files of earlier exports, and export all chunks.
+        """Export pages in chunks for language models.
+
+        Only changes since the last export into this folder are written. `again`: remove the files
+        of earlier exports, and export all chunks.
 
         Raises:
             UsageError: an option is wrong, or the folder was exported with other options.

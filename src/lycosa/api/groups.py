@@ -222,8 +222,9 @@ class Maintenance(Part):
     """Maintenance. `engine`, `address`: work on this machine, or on a Ray cluster."""
 
     def index(self, *, rebuild: bool = False, engine: str = "", address: str = "") -> IndexResult:
-        """Add all crawled pages to the search index; `rebuild`: make it anew. Then encode chunks
-        without vectors, if an encoder is configured.
+        """Add crawled pages to the search index and encode missing vectors.
+
+        `rebuild`: build a new index. Chunks are encoded only if an encoder is configured.
         """
         from lycosa.commands.maintenance.engine_jobs import update_index
 

@@ -147,7 +147,7 @@ class Sites(Part):
     def changes(
         self, since: datetime, *, site: str = "", differences: bool = True
     ) -> list[PageChange]:
-        """Return new, gone and changed pages since a time, with text differences."""
+        """Return new, removed and changed pages, with text differences."""
         from lycosa.site.changes import changes_of
 
         config = self._workspace.config()
@@ -229,8 +229,9 @@ class Texts(Part):
         return PassageFinder(self._root, config=self._workspace.config())
 
     def chunks(self, url: str, *, max_tokens: int = 200) -> ChunkList:
-        """Return the newest version of a stored page in chunks, those that `passages` returns with
-        this maximum of tokens.
+        """Return the chunks of the newest version of a stored page.
+
+        They are those that `passages` returns for the same `max_tokens`.
 
         Raises:
             UsageError: it is no URL, or its page is not stored.
@@ -281,7 +282,7 @@ class Texts(Part):
         collection: str = "",
         max_age: Duration = "1d",
     ) -> FindSubmission:
-        """Submit URLs whose pages, and all reachable ones, are searched for texts."""
+        """Submit URLs: their pages and all reachable ones are searched."""
         from lycosa.api.workspace import submission_config
         from lycosa.commands.crawling.submissions import submit_texts
 

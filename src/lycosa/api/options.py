@@ -104,7 +104,7 @@ class CrawlArguments(TypedDict, total=False):
     - `engine`, `address`, `workers`: crawl with several workers, here or on a Ray cluster.
     - `on_progress`: called several times a second with the counters.
     - `on_page`: called with each fetched page, not with several workers.
-    - `on_start`: called with an object whose `stop` ends the crawl early.
+    - `on_start`: called with an object with a method `stop`, which ends the crawl early.
     """
 
     collection: str

@@ -1,4 +1,4 @@
-"""What a search of the Python API returns."""
+"""Search results of the Python API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lycosa.commands.search_models import SearchAnswer, SearchHit
 
 
 class Result(SearchHit):
-    """A search result whose page can be read."""
+    """A search result, with the stored text of its page."""
 
     def __init__(self, hit: SearchHit, root: str) -> None:
         super().__init__(**vars(hit))

@@ -10,11 +10,11 @@ from lycosa.processes.threads import OnError, Stoppable, background_thread
 
 _Item = TypeVar("_Item")
 _MAX_WAITING = 1_000
-"""Items that wait for the reader of a stream. Then the crawl waits, which bounds its memory."""
+"""Maximum number of buffered items; then the crawl waits for the reader."""
 
 
 class PageStream(Generic[_Item]):
-    """Items of a crawl as they come: an iterator and an asynchronous iterator.
+    """Items of a crawl, as an iterator and an asynchronous iterator.
 
     The crawl runs in a thread. Leaving the `with` block, `close` or the end of the iteration stops
     it; fetched pages are committed. Errors of the crawl are raised by the iteration.

@@ -1,8 +1,8 @@
-"""CDXJ: a sorted index of captures beside a WARC file, one line each: `surt timestamp {json}`.
+"""CDXJ: a sorted index of the captures in a WARC file.
 
-Format: https://specs.webrecorder.net/cdxj/0.1.0/. Keys are those that pywb computes for a look-up
-(the Internet Archive's canonical form: lower case, no `www.`, no session ids, parameters in order),
-so two URLs may share a key.
+One line per capture: `surt timestamp {json}`, see https://specs.webrecorder.net/cdxj/0.1.0/. Keys
+are those that pywb computes for a look-up (the Internet Archive's canonical form: lower case, no
+`www.`, no session ids, parameters in order), so two URLs may share a key.
 """
 
 from __future__ import annotations
@@ -158,12 +158,11 @@ def _timestamp(at_s: int) -> str:
 def write_cdxj(
     path: str | Path, visits: Iterable[Visit], *, record_types: Mapping[str, str] | None = None
 ) -> int:
-    """Write the index of one WARC file: the captures among its visits, each record once, sorted by
-    bytes. Returns the lines.
+    """Write the index of one WARC file, and return the number of its lines.
 
-    `record_types` (`WarcWriter.record_types`) tells revisits, and exchanges that have no record of
-    their own, apart from responses. `filename` is the WARC's name in the same folder. The file is
-    made durable before this returns.
+    The index has one line per archived response or revisit, sorted by bytes. `record_types`
+    (`WarcWriter.record_types`): the types of the records that are not responses. The file is on
+    disk when this returns.
 
     Raises:
         WorkError: the file exists or cannot be written.

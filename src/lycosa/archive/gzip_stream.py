@@ -25,13 +25,13 @@ _PIECE = 1 << 14  # compressed bytes at once: the most that damage in them may l
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _DICTIONARY = (
-    # a skippable frame that holds a dictionary:
+    # a skippable frame with a dictionary:
     # https://iipc.github.io/warc-specifications/specifications/warc-zstd/
     b"\x5d\x2a\x4d\x18"
 )
 _DICTIONARY_LIMIT = 1 << 24
 _ZSTD_WINDOW = 1 << 27
-# isal's stub forgets that it is a class
+# isal's type stub does not declare it as a class
 _IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]
 _BROKEN = (EOFError, OSError, _IsalError, zstandard.ZstdError)
 
@@ -70,7 +70,7 @@ class Inflated:
         return data
 
     def skip(self, count: int) -> None:
-        """Pass over so many bytes."""
+        """Skip `count` bytes."""
         while count > 0:
             count -= len(self.exactly(min(count, _WINDOW)))
 
@@ -91,8 +91,8 @@ class Inflated:
 class _Members(io.RawIOBase):
     """gzip members one after the other.
 
-    Unlike `gzip.GzipFile`, it returns the bytes before damage first, and no byte of a small member
-    whose checksum is wrong.
+    Unlike `gzip.GzipFile`, it returns the bytes before damaged ones first, and no byte of a small
+    member with a wrong checksum.
     """
 
     def __init__(self, source: io.BufferedReader) -> None:
@@ -127,7 +127,9 @@ class _Members(io.RawIOBase):
 
 
 def inflated(source: io.BufferedReader, name: str) -> Inflated:
-    """Return the plain bytes of a file; its first bytes decide about the compression.
+    """Return the plain bytes of a file.
+
+    The compression is detected from the first bytes.
 
     Raises:
         ArchiveError: the zstd dictionary cannot be used.

@@ -120,7 +120,7 @@ class ImportedCapture:
 
 
 def archives(path: Path) -> list[Path]:
-    """Return the archives that a path names: the file, or those in a folder and below, by name."""
+    """Return the file at a path, or all archives below a folder, by name."""
     if not path.is_dir():
         return [path]
     return sorted(
@@ -133,8 +133,8 @@ def archives(path: Path) -> list[Path]:
 def read_captures(path: Path, *, limit: int, others: Counter[str]) -> Iterator[ImportedCapture]:
     """Yield the captures of a WARC, WACZ or ARC file in its order.
 
-    The content decides about the format. At most `limit` bytes of a body are kept (`truncated`).
-    `others` counts the records that are no captures, by type.
+    The format is detected from the content. A body is truncated to `limit` bytes. `others` counts
+    the records that are not captures, by type.
 
     Raises:
         ArchiveError: the file has another format, or is damaged; captures before that are complete.
@@ -162,7 +162,7 @@ def usable(head: bytes, body: bytes) -> bytes:
 
 
 def made_up_head(content_type: str, size: int) -> bytes:
-    """Return a head for a response of which only the body is archived."""
+    """Return a generated head for a response archived without one."""
     kind = (
         "".join(character for character in content_type if " " <= character <= "~")
         or "application/octet-stream"
@@ -349,8 +349,9 @@ def _answer(kind: str, record: _Record, others: Counter[str]) -> ImportedCapture
 
 
 def parse_time(text: str) -> int:
-    """`2026-11-21T10:00:00.5Z`, `20261121100000` or a part of it, as milliseconds; 0 if it is
-    none.
+    """Parse `2026-11-21T10:00:00.5Z`, or `20261121100000` or a prefix of it.
+
+    Returns milliseconds since 1970 UTC; 0 for any other text.
     """
     try:
         if text.isascii() and text.isdigit():
@@ -365,17 +366,19 @@ def parse_time(text: str) -> int:
 
 
 def _read_arc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[ImportedCapture]:
-    """ARC 1.0 and 2.0 (https://archive.org/web/researcher/ArcFileFormat.php): a line of fields,
-    then that many bytes, over and over.
+    """Yield the captures of an ARC 1.0 or 2.0 file.
+
+    Each record is a line of fields, the last of which is the length of the block that follows:
+    https://archive.org/web/researcher/ArcFileFormat.php.
 
     Raises:
-        ArchiveError: a line that is none.
+        ArchiveError: a record does not start with such a line.
     """
     while line := source.line(_FIELDS_LIMIT):
         if not line.strip():
             continue
-        # From the right: URLs in old files hold spaces. Version 2 has ten fields, version 1 five;
-        # both end in the length.
+        # From the right: URLs in old files contain spaces. Version 2 has ten fields, version 1
+        # five; both end in the length.
         fields = line.decode("utf-8", "replace").split()
         if len(fields) < 5 or not _LENGTH.fullmatch(fields[-1]):
             raise ArchiveError(

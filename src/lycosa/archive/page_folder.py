@@ -26,11 +26,12 @@ _TYPES = mimetypes.MimeTypes()
 def folder_captures(
     folder: Path, base: str, *, limit: int, others: Counter[str]
 ) -> Iterator[ImportedCapture]:
-    """Yield the files of a folder and below, by path. `base` is the URL of the folder; without it
-    the top folders are hosts (over http).
+    """Yield the files of a folder and its subfolders as captures, by path.
 
-    An `index.html` is the page of its folder, and a `?` in a name begins a query. The date is the
-    file's, the type the extension's. `others` counts what is left out.
+    `base` is the URL of the folder; without it the top folders are hosts (over http). An
+    `index.html` is the page of its folder, and a `?` in a name begins a query. The date of a
+    capture is the modification time of the file, its type that of the file's extension. `others`
+    counts links and devices, which are skipped.
 
     Raises:
         UsageError: without `base`, no top folder is named as a host is.

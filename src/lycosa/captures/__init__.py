@@ -1,1 +1,1 @@
-"""Show the archived captures of one URL, and what was fetched when."""
+"""The archived captures of one URL, their content, and counts of visits."""

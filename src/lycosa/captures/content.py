@@ -93,7 +93,10 @@ class CaptureTexts:
 
 @dataclass(slots=True, frozen=True)
 class Compared:
-    """Two versions of a page. `of`: what differs: `main text`, `all text`, `title`, or ""."""
+    """Two versions of a page.
+
+    `of`: the part that differs: `main text`, `all text` or `title`; "" if none does.
+    """
 
     before: Capture
     after: Capture
@@ -178,8 +181,10 @@ class Versions:
         return CaptureTexts(page.title, page.main_text, page.text, page.markdown)
 
     def compare(self, captures: Sequence[Capture], before: Capture, after: Capture) -> Compared:
-        """Compare the main texts of two versions, or all text if these are equal. Raises NoVersion
-        like `read`.
+        """Compare the main texts of two versions; if equal, the whole texts.
+
+        Raises:
+            NoVersion: as `read`.
         """
         old, new = self.texts(captures, before), self.texts(captures, after)
         titles = (old.title, new.title)

@@ -1,9 +1,9 @@
-"""Rank the chunks of pages as passages for a query: BM25 over chunks, and what surrounds them.
-Rankings by words and by vectors are merged by reciprocal rank fusion.
+"""Rank chunks of pages for a query: BM25 over chunks and their context.
 
-The weight of a term comes from the pages of the whole index, not from the few that were read. The
-words of the title and of the headings count a little, as do the passage's neighbours and the score
-of its page. The formula is in docs/explanation/ranking.md.
+Rankings by words and by vectors are merged by reciprocal rank fusion. The weight of a term is
+computed over the whole index, not over the few pages that were read. The words of the title and of
+the headings count a little, as do the passage's neighbours and the score of its page. The formula
+is in docs/explanation/ranking.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Split the Markdown of a page into chunks: at headings, then paragraphs, lines, sentences, words.
 
-Cuts are local. A section starts at its headings. A section above the budget is cut in two at the
-boundary whose following text has the largest hash, among those in the middle of it, until each
-piece fits. Then cuts are undone, the smallest hash first, where both sides fit together. A change
-therefore moves cuts in its neighbourhood only, unlike cuts at a running total.
+Cuts are local. A section starts at its headings. A section above the budget is cut in two at one
+of the boundaries in its middle, until each piece fits. The chosen boundary is the one followed by
+the text with the largest hash. Then cuts are undone, the smallest hash first, where both sides fit
+together. A change therefore moves cuts in its neighbourhood only, unlike cuts at a running total.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _chunk_id(url: str, text: str, occurrence: int) -> str:
 
 
 def blocks_of(markdown: str) -> Iterator[str]:
-    """Yield headings, and what is between blank lines; a fenced listing is one block."""
+    """Yield headings, fenced listings, and other text between blank lines."""
     lines: list[str] = []
     fence = ""
     for line in markdown.split("\n"):

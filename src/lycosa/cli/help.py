@@ -112,14 +112,15 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 
 
 def epilog(name: str) -> str:
-    """Return the examples of a command or group as the end of its help; lines are kept as they
-    are.
+    r"""Return the examples of a command or group, for the end of its help.
+
+    The first line `\b` prevents the rewrapping of the others.
     """
     return "\n".join(["\b", "Examples:", *(f"  lycosa {line}" for line in EXAMPLES[name])])
 
 
 class HelpCommand(TyperCommand):
-    """A command whose help lists arguments without their Python types."""
+    """A command with a help that lists arguments without their Python types."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the sections Arguments and Options."""

@@ -1,7 +1,8 @@
 """Groups of options that commands share.
 
-A group is a frozen dataclass whose fields are `Annotated` with `typer.Option`. `expand` replaces a
-parameter of that type by the options, so `def command(where: InWorkspace)` has `-w` and `--set`.
+A group is a frozen dataclass with fields that are `Annotated` with `typer.Option`. `expand`
+replaces a parameter of that type by the options, so `def command(where: InWorkspace)` has `-w` and
+`--set`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ DEFAULT_WORKSPACE = "lycosa-data"
 
 
 def expand(function: Callable[..., Output | None]) -> Callable[..., None]:
-    """Return a command whose option groups are expanded into its signature.
+    """Return a command with its option groups expanded into its signature.
 
     A command that returns `Output` has `--json`.
     """
@@ -300,7 +301,9 @@ class InWorkspace(Configured):
     def config(
         self, collection: str = "", errors: MutableMapping[str, str] | None = None
     ) -> Config:
-        """Return the settings. With `errors`, invalid collections are left out and named there.
+        """Return the settings.
+
+        With `errors`, invalid collections are omitted, and `errors` gets their messages.
 
         Raises:
             ConfigError: a setting is wrong.

@@ -1,4 +1,4 @@
-"""What commands print: JSON, tables, notes and data for programs."""
+"""The output of commands: JSON, tables, notes and data for programs."""
 
 from __future__ import annotations
 
@@ -56,9 +56,10 @@ def data_stream() -> BinaryIO:
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """What a command prints: with `--json` the model, without `--quiet` the text, and a note.
+    """The output of a command.
 
-    `text` may be a function that prints. `failed`: the exit code is 1.
+    With `--json` the model is printed, else the text and the note, with `--quiet` neither. `text`
+    may be a function that prints. `failed`: the exit code is 1.
     """
 
     model: object

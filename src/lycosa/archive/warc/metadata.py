@@ -19,8 +19,7 @@ from lycosa.core.records import Exchange, Visit
 
 CONTENT_TYPE = "application/json"
 
-# Where the record lies is known only after it is written: the reader fills these from the file
-# itself.
+# The location of a record is known only after it is written: the reader sets these fields.
 _PLACE = ("record_id", "warc_file", "warc_offset", "warc_length")
 _VISIT_FIELDS = tuple(item.name for item in fields(Visit) if item.name not in _PLACE)
 _VISIT_DEFAULTS = tuple(
@@ -47,7 +46,7 @@ _shared_visit = attrgetter(*_SHARED.values())
 _BYTES = ("request_head", "response_head", "body")
 
 _START = b'{"visit":{'
-# ASCII keeps lone surrogates whole
+# ASCII output escapes lone surrogates, which UTF-8 cannot encode
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), check_circular=False).encode
 
 
@@ -120,7 +119,7 @@ def decode(block: bytes, request_head: bytes, response_head: bytes, body: bytes)
     The bytes are those of the request and response records, empty where there is none.
 
     Raises:
-        ArchiveError: the block is not what `encode` writes.
+        ArchiveError: the block does not have the format that `encode` writes.
     """
     try:
         document = json.loads(block)

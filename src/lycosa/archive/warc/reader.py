@@ -1,4 +1,4 @@
-"""Reading back what was archived: whole exchanges for replay, single responses by offset."""
+"""Reads WARC files: exchanges for replay, single responses by offset."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from lycosa.core.records import Exchange, Visit
 
 
 class StoredExchange(NamedTuple):
-    """One exchange as it was appended: equal records, but `token` is None, and a revisit has no
-    body.
+    """One exchange as it was passed to `WarcWriter.append`.
 
-    `revisit_of` is what it was appended with; hand it on when the exchange is appended to another
-    file.
+    Differences: `token` is None, and a revisit has no body. Pass `revisit_of` again when the
+    exchange is appended to another file.
     """
 
     exchange: Exchange
@@ -27,8 +26,10 @@ class StoredExchange(NamedTuple):
 
 
 class StoredResponse(NamedTuple):
-    """One archived answer. `head` and `body` as in the record (HTTP/2 heads in HTTP/1.1 syntax,
-    chunk framing kept; a `resource` has a head that names its type).
+    """One archived response, with `head` and `body` as in its record.
+
+    The head of an HTTP/2 response has HTTP/1.1 syntax. The body includes chunk framing. The head of
+    a `resource` record is generated and has its type.
     """
 
     url: str
@@ -51,8 +52,7 @@ def read_exchanges(
     programs are skipped.
 
     Raises:
-        ArchiveError: as `read_records`; or a metadata record of a version that this program does
-        not know.
+        ArchiveError: as `read_records`; or a metadata record has an unsupported version.
     """
     filename = relative_path
     answer: Record | None = None
@@ -115,8 +115,9 @@ def read_response(path: str | Path, offset: int, length: int) -> StoredResponse:
 
 
 def read_group(file: RecordFile, offset: int) -> list[Record]:
-    """Return the records of the exchange whose first record (`visits.warc_offset`) starts at
-    `offset`: that one, then those that `WarcWriter` wrote after it.
+    """Return the records of an exchange, in the order of the file.
+
+    `offset`: of its first record (`visits.warc_offset`).
 
     Raises:
         ArchiveError: one of them is incomplete.
@@ -125,7 +126,7 @@ def read_group(file: RecordFile, offset: int) -> list[Record]:
     first = records[0].id()
     while records[-1].type != "metadata":
         records.append(file.read(records[-1].offset + records[-1].length))
-        # a conversion refers, and no more
+        # a conversion record has WARC-Refers-To but no WARC-Concurrent-To
         if first not in (records[-1].id("warc-concurrent-to"), records[-1].id("warc-refers-to")):
             raise ArchiveError(
                 f"{file.path}: the exchange at offset {offset} has no metadata "
@@ -141,8 +142,9 @@ def split_head(block: bytes) -> tuple[bytes, bytes]:
 
 
 def read_rendered(path: str | Path, offset: int) -> bytes:
-    """Return the rendered document of a response whose record ends at `offset`; b"" if no such
-    record follows.
+    """Return the rendered document of a response; b"" if it has none.
+
+    `offset`: the end of the response record, where its `conversion` record starts.
 
     Raises:
         ArchiveError: the record is damaged.
@@ -188,9 +190,9 @@ def _decode(
 
 
 def _resource_head(record: Record) -> bytes:
-    """Return the headers by which a file's response is read.
+    """Return a response head with the type of a `resource` record.
 
-    The metadata record has the others.
+    The metadata record has the complete head.
     """
     return (
         f"HTTP/1.1 200 OK\r\nContent-Type: {record.headers.get('content-type', '')}\r\n\r\n".encode(

@@ -4,8 +4,8 @@ Every record is one gzip member of its own (WARC/1.1 annex D), so that a record 
 offset alone.
 
 An HTTP/2 or HTTP/3 message has no text form of its own. As readers expect (iipc/warc-specifications
-issues 15 and 42), its head is written in HTTP/1.1 syntax and the field `WARC-Protocol` names what
-was really spoken.
+issues 15 and 42), its head is written in HTTP/1.1 syntax and the field `WARC-Protocol` has the
+protocol of the exchange.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ PROFILE_IDENTICAL = "http://netpreserve.org/warc/1.1/revisit/identical-payload-d
 PROFILE_NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 
 RENDERED_TYPE = "text/html; charset=utf-8"
-"""Of a `conversion` record: the document as it stood in a browser."""
+"""Content-Type of a `conversion` record, a document rendered by a browser."""
 
 RECORD_LIMIT_BYTES = 1 << 30
-"""Largest block of one record, written or read: both sides hold a record in memory."""
+"""Maximum block size of a record. Writer and reader load whole records."""
 
 # isal's level 2 is ten times as fast as zlib's 6 at 1.2 times the size (bench/network.py); small
 # records differ little.
 _LEVEL = 2
 # deflate, no name, no time: equal input gives equal bytes
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
-_STORED_BLOCK = 65_535  # the most that a stored deflate block holds (RFC 1951 section 3.2.4)
+_STORED_BLOCK = 65_535  # maximum size of a stored deflate block (RFC 1951 section 3.2.4)
 _RECORD_END = b"\r\n\r\n"
 
 _COMPRESSED = re.compile(
@@ -52,7 +52,7 @@ _HTTP1_STATUS = re.compile(rb"HTTP/1\.[01] [0-9]{3}(?: [^\r\n]*)?\r\n")
 _LATER_STATUS = re.compile(rb"HTTP/[23](?:\.0)? ([0-9]{3})[^\r\n]*\r\n")
 _HTTP1_REQUEST = re.compile(rb"(?:GET|HEAD|POST|PUT|OPTIONS) [^\r\n]* HTTP/1\.[01]\r\n")
 _LATER_REQUEST = re.compile(rb"((?:GET|HEAD|POST|PUT|OPTIONS) [^\r\n]* )HTTP/[23](?:\.0)?\r\n")
-# warcio strips what Unicode calls a space, too
+# warcio also strips non-ASCII spaces
 _EMPTY_LINE = re.compile(rb"\n[\x00-\x09\x0b-\x20\x7f-\xff]*\n")
 _UNSAFE = re.compile(r"[^!-~]")
 _PAIRS = tuple(
@@ -75,15 +75,16 @@ def _seconds(at_s: int) -> str:
 
 
 def warc_date(at_ms: int) -> str:
-    """Milliseconds since 1970 -> `2026-11-21T10:26:18.123Z` (WARC/1.1 section 5.4 allows
-    fractions).
+    """Format milliseconds since 1970 as `2026-11-21T10:26:18.123Z`.
+
+    WARC/1.1 section 5.4 allows fractions.
     """
     seconds, rest = divmod(at_ms, 1000)
     return f"{_seconds(seconds)}.{rest:03d}Z"
 
 
 def sha1_digest(data: bytes, more: bytes = b"") -> str:
-    """`sha1:` and BASE32, as WARC-Block-Digest and WARC-Payload-Digest have it."""
+    """Return `sha1:BASE32`, the format of WARC-Block-Digest."""
     digest = hashlib.sha1(data, usedforsecurity=False)
     if more:
         digest.update(more)
@@ -113,9 +114,9 @@ def field_value(text: str) -> str:
 def archived_response_head(head: bytes) -> bytes | None:
     """Return the head for a response record; None if readers would not parse it as HTTP.
 
-    HTTP/1 heads stay as they are. A later version's status line becomes HTTP/1.1 with the standard
-    reason phrase. Bytes that warcio or fastwarc stumble over (another start, an empty line before
-    the end) are None: they would make every later record of the file unreadable for them.
+    HTTP/1 heads are unchanged. The status line of a later version becomes HTTP/1.1 with the
+    standard reason phrase. Heads that warcio or fastwarc cannot parse (another start, an empty line
+    before the end) are None: they would make every later record of the file unreadable for them.
     """
     return _archived(head, _HTTP1_STATUS, _LATER_STATUS, _status_line)
 

@@ -43,7 +43,7 @@ RevisitTarget = Revisited
 
 _MEDIA_TYPE = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
 _TRUNCATED = frozenset({"length", "time", "disconnect", "unspecified"})  # WARC/1.1 section 5.13
-# HTTP/1 heads name their own version
+# HTTP/1 heads contain their version
 _SPOKEN = {name: f"WARC-Protocol: {name}\r\n" for name in ("h2", "h3", "ftp", "gopher")}
 
 
@@ -62,7 +62,7 @@ def payload_digest(exchange: Exchange) -> str:
 
     Chunk framing is included. WARC/1.1 section 6.3.2 excludes it, but warcio, pywb and FastWARC all
     compute this digest over the bytes after the head and would report the file as damaged. So a
-    page whose chunk borders change between two visits is archived again, not as a revisit.
+    page with other chunk borders than at the last visit is archived again, not as a revisit.
     """
     return sha1_digest(exchange.body) if exchange.response_head or exchange.body else ""
 
@@ -87,12 +87,12 @@ def warcinfo_record(record_id: str, at_ms: int, filename: str, info: Mapping[str
 
 
 class WarcWriter:
-    """One new WARC file. Not for use by two threads.
+    """One new WARC file. Not thread-safe.
 
-    `relative_path` is what `visits.warc_file` will say; `info` are further warcinfo fields
-    (`crawl_info`). `new_id` and `clock` are for tests. `size` is the file's length in bytes,
-    `record_types` names those of its record ids that are not responses (at most one an exchange),
-    for `write_cdxj`.
+    `relative_path` is the value of `visits.warc_file` and WARC-Filename; `info` are further
+    warcinfo fields (`crawl_info`). `new_id` and `clock` are for tests. `size` is the file's length
+    in bytes. `record_types`: record id -> type of each exchange's first record that is not a
+    response, for `write_cdxj`.
 
     Raises:
         WorkError: the file exists or cannot be made.
@@ -135,20 +135,17 @@ class WarcWriter:
     def append(
         self, exchange: Exchange, visit: Visit, *, revisit_of: RevisitTarget | None = None
     ) -> None:
-        """Write one exchange; when this returns it is in the kernel and survives the death of the
-        process.
+        """Write one exchange. Afterwards it survives the end of the process.
 
-        Fills `digest`, `record_id`, `warc_file`, `warc_offset` and `warc_length` of the visit. A
-        record id that is there already is kept: replay copies an exchange out of an orphan, and by
-        its id it is known when it is met again. With `revisit_of` the body is not written again:
-        the digest is that of the capture referred to.
+        Sets `digest`, `record_id`, `warc_file`, `warc_offset` and `warc_length` of the visit. A
+        record id that is already set does not change: replay copies an exchange from an orphaned
+        file, and recognises the copy by its id. With `revisit_of` the body is not written again,
+        and the digest is that of the earlier capture.
 
         Raises:
-            WorkError: the disk is full or fails (the file is cut back to the last whole exchange),
-            or the body is larger
-                than one record may be.
-            ValueError: the body is not the one that `revisit_of` refers to, or another URL's; or
-            the writer is closed.
+            WorkError: the disk is full or fails (the file is truncated to its complete exchanges),
+            or the body is larger than one record may be.
+            ValueError: `revisit_of` has another URL or body, or the writer is closed.
         """
         if not self._open:
             raise ValueError(f"{self.path} is closed")
@@ -168,11 +165,10 @@ class WarcWriter:
             self.record_types[records.record_id] = records.record_type
 
     def close(self, sync: bool = True) -> None:
-        """Close the file; with `sync` it and its name in the folder are on the disk when this
-        returns.
+        """Close the file; with `sync`, also flush it and its folder to disk.
 
         Raises:
-            WorkError: the disk does not take it.
+            WorkError: writing to the disk failed.
         """
         if not self._open:
             return
@@ -211,7 +207,7 @@ class WarcWriter:
         try:
             os.ftruncate(self._file, self.size)
         except OSError:
-            self._torn = True  # readers pass over a torn tail, but nothing may follow it
+            self._torn = True  # readers skip an incomplete tail, but nothing may follow it
 
 
 class _ExchangeRecords:
@@ -236,7 +232,7 @@ class _ExchangeRecords:
         )
         if self._head is None and not self._is_resource:
             revisit_of = None
-        # the result of a check is archived, not its payload: the visit has the digest
+        # A check archives its result, not the payload: the visit already has the payload's digest.
         if visit.kind != VisitKind.CHECK:
             visit.set_digest(payload_digest(exchange) if revisit_of is None else revisit_of.digest)
         self.record_id = visit.record_id or new_id()
@@ -333,8 +329,9 @@ def _response(
 def _resource(
     record_id: str, capture: str, exchange: Exchange, digest: str, revisit_of: RevisitTarget | None
 ) -> bytes:
-    """Return the record of a file, listing or menu (WARC/1.1, `resource` records and the ftp
-    scheme). A revisit has no block.
+    """Return the record of a file, listing or menu; a revisit has no block.
+
+    WARC/1.1: `resource` records and the ftp scheme.
     """
     body = exchange.body if revisit_of is None else b""
     fields = (
@@ -365,9 +362,7 @@ def _of_payload(exchange: Exchange, revisit_of: RevisitTarget | None) -> str:
 
 
 def _conversion(own_id: str, record_id: str, about: str, rendered: bytes) -> bytes:
-    """Return the `conversion` record of a rendered document (WARC/1.1 section 6.7), which follows
-    its response.
-    """
+    """Return the `conversion` record of a document (WARC/1.1 section 6.7)."""
     fields = (
         f"WARC-Type: conversion\r\nWARC-Record-ID: <{own_id}>\r\n{about}WARC-Refers-To: "
         f"<{record_id}>\r\n"
@@ -382,7 +377,7 @@ def _check_revisit(exchange: Exchange, revisit_of: RevisitTarget) -> None:
             f"a revisit record of {exchange.url} cannot refer to {revisit_of.url}: "
             "both must have the same URL"
         )
-    # Replay hands in a revisit whose body was left out when it was first written.
+    # A replayed revisit has no body: it was not archived with it.
     if exchange.status != 304 and exchange.body and payload_digest(exchange) != revisit_of.digest:
         raise ValueError(f"{exchange.url}: the body does not have the digest {revisit_of.digest}")
 

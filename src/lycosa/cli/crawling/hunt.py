@@ -158,7 +158,7 @@ class _Printer:
         self._has_line = sys.stderr.isatty() and not (as_document or as_lines or quiet)
 
     def add(self, event: dict[str, Any]) -> None:
-        """Show or collect an event."""
+        """Print an event, or collect it for the JSON document."""
         kind = event["event"]
         if kind == "delegated":
             note("a daemon is running in this workspace: it pauses its crawl and runs the hunt")
@@ -174,7 +174,7 @@ class _Printer:
             self._show(kind, event)
 
     def close(self, root: str) -> None:
-        """Print what comes after the last event."""
+        """Print the JSON document or the final summary."""
         if self._document:
             started = next((event for event in self._events if event["event"] == "started"), {})
             results = [event for event in self._events if event["event"] == "found"]

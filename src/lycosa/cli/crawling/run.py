@@ -17,7 +17,7 @@ from lycosa.core.errors import UsageError
 
 @dataclass(frozen=True)
 class PageOptions:
-    """The web interface and the metrics beside the crawl."""
+    """The options of the web interface and of the metrics during the crawl."""
 
     serve: Annotated[
         bool,
@@ -69,7 +69,7 @@ def command(
 
     if not pages.serve and (pages.port is not None or pages.host):
         raise UsageError("--port and --host require --serve")
-    gc.freeze()  # a collection by the daemon then takes 5 ms, not 100
+    gc.freeze()  # a garbage collection in the daemon then takes 5 ms, not 100 ms
     steady_memory()
     order = RunOrder(where.root, tuple(collections or ()), tuple(where.settings), engine.workers)
     with ExitStack() as stack:

@@ -139,7 +139,7 @@ def _visits(facts: UrlExplanation) -> list[tuple[str, str]]:
 
 
 def _page(facts: UrlExplanation) -> list[tuple[str, str]]:
-    """Return what was understood of the page, and the links to it."""
+    """Return the parsed facts of the page, and the links to it."""
     rows = []
     for page in facts.page:
         language = f"language {page['language'] or 'unknown'}, {page['charset']}"

@@ -153,7 +153,7 @@ def _print_items(items: list[Item]) -> None:
 
 
 def _metadata_rows(declared: Metadata) -> list[tuple[str, str]]:
-    """Return what the page declares besides what `pages` has, without empty values."""
+    """Return the non-empty values of the declared metadata, with their labels."""
     dates = {
         name: "" if at is None else format_time(at)
         for name, at in (

@@ -1,1 +1,1 @@
-"""Commands that keep a workspace: index, compact, check, export."""
+"""Commands that maintain a workspace: index, compact, check, export."""

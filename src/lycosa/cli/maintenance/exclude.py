@@ -1,4 +1,4 @@
-"""`lycosa exclude`: exclude sites, and delete what is stored of them."""
+"""`lycosa exclude`: exclude sites, and delete their stored data."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CrawlFirst:
-    """How to fetch pages before they are searched."""
+    """The options for fetching pages before they are searched."""
 
     crawl: Annotated[
         bool,
@@ -98,7 +98,7 @@ def command(
 
 
 class _Output:
-    """Prints matches as they come, or collects them for one JSON document."""
+    """Prints each match immediately, or collects all for one JSON document."""
 
     def __init__(self, json_output: bool) -> None:
         self._json = json_output

@@ -16,7 +16,7 @@ DEFAULT_PORT = 8010
 
 @dataclass(frozen=True)
 class AllowOptions:
-    """What clients may do besides reading."""
+    """The actions that clients may take, apart from reading, and their limits."""
 
     allow_fetch: Annotated[
         bool, typer.Option("--allow-fetch", help="Let clients fetch single pages.")

@@ -1,4 +1,4 @@
-"""`lycosa terms`: the words of the pages, and those that rise."""
+"""`lycosa terms`: count words, and find those that become more frequent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lycosa.core.units import number_of
 
 @dataclass(frozen=True)
 class TermOptions:
-    """What to count, named as the parameters of `Workspace.terms`."""
+    """The options, named as the parameters of `WorkspaceStatistics.terms`."""
 
     until: Annotated[
         int,
