@@ -33,15 +33,15 @@ _REPORT_EVERY_MS = 1_000
 _POLL_MS = 500
 _POLL_S = 5.0
 _COORDINATORS = 1_000
-"""Restarts of the coordinator. It has no state to damage, and waits before it assigns anything."""
+"""Maximum restarts of the coordinator, which has no state to lose."""
 
 
 @dataclass(slots=True, frozen=True)
 class ClusterOptions:
-    """What a cluster does.
+    """Options of a cluster.
 
-    `workers`: how many; None: one for each CPU of the engine's nodes. `ends`: the crawl ends when
-    nothing is left to do. `walk`: see `MemberOrder`. `identity`: of an earlier cluster that this
+    `workers`: number of workers; None: one for each CPU of the engine's nodes. `ends`: the crawl
+    ends when no URL is due. `walk`: see `MemberOrder`. `identity`: of an earlier cluster that this
     one replaces.
     """
 
@@ -155,7 +155,7 @@ class Cluster:
         return bool(self._stop or self.why) and not self.crew.working
 
     def stop(self, reason: str = "stopped") -> None:
-        """Stop all workers after a commit. Go on calling `look` until `ended`."""
+        """Stop all workers after a commit. Continue to call `look` until `ended`."""
         self._stop = self._stop or reason
         self.coordinator.send("stop", self._stop)
         self.crew.leave()

@@ -1,15 +1,15 @@
 """Assigns partitions to workers. Pure logic over pings, a view of the log and a clock.
 
-All state can be rebuilt from the log and the pings, so a restarted coordinator takes over by asking
-the workers (`Ping` reports what a worker holds or is about to claim). Guarantees, together with
-`lycosa.store.coordination.leadership` and `lycosa.crawl.membership`:
+All state can be rebuilt from the log and the pings, so a restarted coordinator takes over without
+further data: each `Ping` reports the partitions that a worker holds or is about to claim.
+Guarantees, together with `lycosa.store.coordination.leadership` and `lycosa.crawl.membership`:
 
-- **A partition has one owner.** It is reassigned only after every worker that might hold it has
-  reported that it does not, in a ping that acknowledges a later reply than the last one that
-  assigned it, or has been silent for `reassign` since its last answered ping, or is a process of
-  this machine that has certainly ended.
-- **A worker is believed once it has acknowledged a number of this coordinator.** Until then the
-  reply is `lost`. So all its reports date from after the former coordinator fell silent.
+- **A partition has one owner.** It is reassigned only after one of these events for each worker
+  that might hold it. Either a ping that acknowledges a later reply than the last one with this
+  partition reports that the worker does not hold it. Or the worker has been silent for `reassign`
+  since its last answered ping. Or it is a process of this machine that has certainly ended.
+- **Reports of a worker count once it has acknowledged a number of this coordinator.** Until then
+  the reply is `lost`. So all its reports were sent after the last reply of the former coordinator.
 - **A new coordinator moves nothing at first**: partitions are reassigned only `reassign` after its
   start.
 - **A living claim is never superseded**: a claim is lost as a whole when another takes part of it.
@@ -47,7 +47,7 @@ loads are uncertain and moves are cheap.
 
 _NUMBERS = 10**9  # replies in one epoch
 _ADVANCES = 10
-"""Placement per ping interval besides ticks. Its cost grows with the workers, and so do pings."""
+"""Maximum placements per ping interval apart from ticks, to limit the cost."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -61,7 +61,9 @@ class CoordinatorPlan:
 
 
 class Coordinator:
-    """`ping` may be called from any thread and never reads storage; call `tick` from one thread,
+    """Assigns partitions and page quotas to workers, see the module.
+
+    `ping` may be called from any thread and never reads storage. Call `tick` from one thread,
     several times a second.
     """
 
@@ -105,7 +107,10 @@ class Coordinator:
     # ------------------------------------------------------------
 
     def ping(self, ping: Ping) -> PingReply:
-        """Record a report and return the assignment. Of a `lost` reply only the number counts."""
+        """Record a report and return the assignment.
+
+        Only the number of a `lost` reply is valid.
+        """
         with self._lock:
             now = self._clock.monotonic_ms()
             if not self._leadership.holds or now < self._leadership.answers_from:
@@ -201,7 +206,7 @@ class Coordinator:
             self.ended = self.ended or "max_pages"
 
     def _advance(self, now: int) -> None:
-        """Do what is due at `now`."""
+        """Remove silent workers, then place partitions. `now`: monotonic ms."""
         if not self._leadership.holds or now - self._advanced_at > self._settings.hold // 2:
             # This process was suspended: living workers need time to report.
             self._gives_from = max(self._gives_from, now + self._settings.hold)
@@ -282,7 +287,7 @@ class Coordinator:
         self._restart_counts()
 
     def _dismiss(self, member: MemberState) -> None:
-        """Assign nothing to a worker."""
+        """Withdraw all assignments and reservations of a worker."""
         member.assigned.clear()
         self._reserved = {
             partition: (taker, since)
@@ -354,7 +359,10 @@ class Coordinator:
         self._balance(active, now)
 
     def _deliver(self, active: dict[str, MemberState], now: int) -> None:
-        """Assign moved partitions that are free: all of a worker at once, or after `hold` some."""
+        """Assign moved partitions that their former owners have released.
+
+        A worker gets all of its partitions at once; after `hold`, those that are free.
+        """
         for worker in {taker for taker, _ in self._reserved.values()}:
             mine = {
                 partition: since
@@ -411,7 +419,7 @@ class Coordinator:
             self._reserved[partition] = (taker, now)
 
     def _future(self, worker: str) -> set[int]:
-        """Return what a worker will hold when all moves are done."""
+        """Return the partitions of a worker after all moves."""
         return self.members[worker].assigned | {
             partition for partition, (taker, _) in self._reserved.items() if taker == worker
         }

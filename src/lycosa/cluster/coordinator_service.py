@@ -1,7 +1,7 @@
 """The process of the coordinator: leads the workspace, answers pings, writes `run/cluster.json`.
 
-Runs in an engine (`lycosa.cluster.engine.Remote`). It starts as a candidate; after another leader
-has followed it replies `lost` permanently.
+Runs in an engine (`lycosa.cluster.engine.Remote`). It starts as a candidate. Once another process
+leads, it replies `lost` permanently.
 """
 
 from __future__ import annotations

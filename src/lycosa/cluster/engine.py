@@ -17,13 +17,17 @@ Result = TypeVar("Result")
 
 
 class Unreachable(WorkError):
-    """A remote object did not answer in time, or has ended. The call may have been carried out."""
+    """A remote object did not answer in time, or has ended.
+
+    The call may have been executed.
+    """
 
 
 @dataclass(slots=True, frozen=True)
 class Node:
-    """A machine that an engine can use. `name` is its own, stable while it lives; `cpus` what it
-    offers.
+    """A machine that an engine can use.
+
+    `name`: unique, stable while the machine runs. `cpus`: number of CPUs for workers.
     """
 
     name: str
@@ -45,7 +49,7 @@ class Remote(Protocol):
         """Call a method and return its result, or raise its exception.
 
         Raises:
-            Unreachable: no answer within `timeout_s`, or the object is gone.
+            Unreachable: no answer within `timeout_s`, or the object has ended.
         """
         ...
 
@@ -54,7 +58,7 @@ class Remote(Protocol):
         ...
 
     def alive(self) -> bool:
-        """Return whether the worker runs, as far as the engine knows."""
+        """Return whether the object runs, by the engine's last information."""
         ...
 
     def has_ended(self) -> bool:
@@ -62,7 +66,7 @@ class Remote(Protocol):
         ...
 
     def kill(self) -> None:
-        """End it at once, as SIGKILL does. May be called twice."""
+        """End the process immediately, as SIGKILL does. May be called twice."""
         ...
 
 
@@ -91,17 +95,18 @@ class Engine(Protocol):
     ) -> Remote:
         """Call `make(*arguments)` in another process and serve the object that it returns.
 
-        `node`: where to run; "" for any. `restarts`: how often the object is made again when its
-        process or node dies; its `Remote` stays valid. Returns at once: a failure of `make` shows
-        in `alive` and in the first `ask`.
+        `node`: where to run; "" for any. `restarts`: how often the object is created again when its
+        process or node dies; its `Remote` remains valid. Returns immediately: a failure of `make`
+        is reported by `alive` and by the first `ask`.
         """
         ...
 
     def map(
         self, function: Callable[[Item], Result], items: Iterable[Item], *, attempts: int = 3
     ) -> Iterator[Result]:
-        """Return the results in the order of the items. An item whose process or node died is
-        retried, with `attempts` in all.
+        """Return the results in the order of the items.
+
+        If the process or node of an item dies, the item is retried, with `attempts` in all.
 
         Raises:
             WorkError: all attempts failed. Exceptions of the function are raised at once.

@@ -3,8 +3,8 @@
 Runs in an engine (`lycosa.cluster.engine.Remote`). One thread pings and never waits for anything
 else. The other opens a session for the assigned partitions and closes it when the assignment
 changes: stop, at most 3 s for fetches in flight, commit, release. Without replies the lease expires
-and the session pauses; the log decides whether it goes on or is lost. `lycosa.crawl.membership`
-documents the protocol that keeps this polite.
+and the session pauses; by the log it then continues, or its claim is lost. The protocol is in
+`lycosa.crawl.membership`: it ensures that no host gets requests from two workers.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class MemberStatus:
 
 
 class ClusterWorker:
-    """Works from the moment it is made; `leave` or `close` end it."""
+    """Starts to work when it is created; `leave` or `close` end it."""
 
     def __init__(self, order: MemberOrder, clock: Clock | None = None) -> None:
         tune_memory()
@@ -137,7 +137,7 @@ class ClusterWorker:
         self._end_session()
 
     def close(self) -> None:
-        """Leave, and wait a few seconds for the reply: the process is about to end."""
+        """Leave, and wait a few seconds until the worker has ended."""
         self.leave()
         self._ended.wait(_CLOSE_S)
 

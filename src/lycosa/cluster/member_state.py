@@ -1,4 +1,4 @@
-"""A worker as the coordinator sees it."""
+"""The state of a worker in the coordinator."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class MemberState:
     fetched_before: int = 0
 
     def answer(self, now: int) -> None:
-        """Record a ping of the worker."""
+        """Record the time of an answered ping: the worker is alive."""
         self.answered_at = now
         self.gone = False
 
     def assign(self, partitions: set[int]) -> None:
-        """Set the partitions that the next reply names."""
+        """Set the partitions of the next reply."""
         self.assigned = partitions
 
     def record(self, ping: Ping) -> None:
-        """Take the newest ping."""
+        """Store the newest ping."""
         self.ping = ping
 
     def die(self) -> None:
@@ -50,7 +50,7 @@ class MemberState:
 
     @property
     def settled(self) -> bool:
-        """Whether it holds what the replies to it named."""
+        """Whether the worker holds exactly its assigned partitions."""
         return self.ping.partitions == self.assigned and (
             bool(self.ping.claim) or not self.assigned
         )

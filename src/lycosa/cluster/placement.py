@@ -15,29 +15,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 Loads = Mapping[str, Mapping[int, float]]
-"""Worker -> partition -> weight, of the partitions that it is to hold."""
+"""Worker -> partition -> weight, for the assigned partitions."""
 
 _UNEVEN = 1.25
-"""Nothing is moved while the fullest worker has less than this many times the mean, and the
-emptiest more than the mean over this.
-"""
+"""Ratio of a worker's load to the mean load that causes a rebalancing."""
 
 _UNEVEN_IN_ALL = 1.12  # the same where completed work counts: it cannot be rebalanced
-# a rebalancing that has begun continues down to this
+# a rebalancing that has begun continues until the loads differ by less than this factor
 _EVEN = 1.08
 _WORTH = 100  # difference in waiting URLs below which nothing moves to a worker with work
-# share of the difference of two workers: more would only make the receiver the fuller one
+# share of the difference of two workers: more would only make the receiver the more loaded one
 _GAIN = 0.8
 _LEAST = _WORTH / 4  # least load moved at once to a worker with work
-# share of the mean: beyond this lead a worker gives away even a partition that cannot be
-# divided
+# share of the mean load: with a larger lead, a worker gives away even its largest partition
 _AHEAD = 0.1
-_BASE = 1 / 8  # of the mean load: an empty partition weighs so much, since it may fill
+_BASE = 1 / 8  # weight of an empty partition, as a share of the mean load: URLs may be added
 
 
 def weights(waiting: Mapping[int, int], partitions: int) -> dict[int, float]:
-    """Return the weight of each partition by its waiting URLs; a partition without figures has the
-    mean.
+    """Return the weight of each partition by its number of waiting URLs.
+
+    A partition without a number gets the mean.
     """
     waiting_counts = [waiting[partition] for partition in waiting]
     mean = max(1.0, sum(waiting_counts) / len(waiting_counts)) if waiting_counts else 1.0
@@ -49,8 +47,9 @@ def weights(waiting: Mapping[int, int], partitions: int) -> dict[int, float]:
 def deal(
     free: Iterable[int], weight: Mapping[int, float], loads: Mapping[str, float]
 ) -> dict[str, set[int]]:
-    """Give each free partition to the worker that is least loaded then, the heaviest first.
-    `loads`: worker -> what it has now.
+    """Give each free partition to the least loaded worker, heaviest first.
+
+    `loads`: worker -> its current load.
     """
     now = dict(loads)
     shares: dict[str, set[int]] = {worker: set() for worker in loads}
@@ -64,11 +63,10 @@ def deal(
 def moves(
     loads: Loads, without_work: Iterable[str] = (), done: Mapping[str, float] | None = None
 ) -> dict[int, str]:
-    """Return which partitions should move to which worker, to balance the load; none if that gains
-    too little.
+    """Return partition -> new worker for the moves that balance the load.
 
-    `done`: what each worker has done already, if that is balanced too. `without_work`: workers that
-    get a partition whenever another has two with work.
+    Empty if moves would gain too little. `done`: completed work of each worker, if that is balanced
+    too. `without_work`: workers that get a partition whenever another has two with work.
     """
     held = {worker: dict(partitions) for worker, partitions in loads.items()}
     if len(held) < 2:
@@ -115,8 +113,9 @@ def moves(
 def _last(
     held: Mapping[str, Mapping[int, float]], done: Mapping[str, float], enough: float
 ) -> int | None:
-    """Return the heaviest partition of the worker that has done most, if that is more than `enough`
-    and the move gains enough.
+    """Return the heaviest partition of the worker with most completed work.
+
+    None if no worker has completed more than `enough` and has a partition worth a move.
     """
     for donor in sorted(held, key=lambda worker: (-done[worker], worker)):
         choices = [partition for partition, weight in held[donor].items() if weight >= _WORTH]
@@ -133,8 +132,10 @@ def _best(
     taker: str,
     moved: Mapping[int, str],
 ) -> tuple[str, int] | None:
-    """Return the partition of the most loaded worker whose move makes it and the receiver most
-    equal.
+    """Return the best move to `taker`: the donor and the partition.
+
+    The donor is the most loaded worker with a suitable partition; the move makes both loads as
+    equal as possible.
     """
     for donor in sorted(total, key=lambda worker: (-total[worker], worker)):
         gap = total[donor] - total[taker]

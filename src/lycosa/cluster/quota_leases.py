@@ -1,10 +1,11 @@
-"""Page quotas over several workers: what each claim may add, so that no quota is exceeded.
+"""Page quotas over several workers: a lease of pages for each claim.
 
-Invariant, by one view of the log: committed pages, plus what every living claim may still add, plus
-what every ended claim might have archived without committing, are at most the quota. The last part
-is released only when the partitions of the ended claim are claimed again and their new owners
-report that they have replayed the archive (`Ping.ready`). Replayed pages count as added by the new
-claim, within the old lease; so a kill never frees quota twice.
+No quota is exceeded. Invariant, by one view of the log: the quota is at least the sum of the
+committed pages, the pages that living claims may still add, and the pages that ended claims might
+have archived without committing. The last part is released only when the partitions of the ended
+claim are claimed again and their new owners report that they have replayed the archive
+(`Ping.ready`). Replayed pages count as added by the new claim, within the old lease; so a kill
+never frees quota twice.
 
 Leases are not in the log. A new coordinator grants nothing until the owner of every partition has
 reported that it is ready: then no earlier claim is outstanding, and living claims report their own
@@ -47,7 +48,7 @@ class PageBudget:
 class _Lease:
     """Pages that a claim may add in all, by collection.
 
-    `granted`: by the last reply; `most`: an upper bound of what its worker may have read.
+    `granted`: by the last reply; `most`: the highest number that its worker may have received.
     """
 
     partitions: frozenset[int]
@@ -59,7 +60,7 @@ class _Lease:
     added: Mapping[str, int] = field(default_factory=dict)
 
     def record(self, ping: Ping, reported: Mapping[str, int]) -> None:
-        """Update from a ping. `reported`: what the worker has read that it may add."""
+        """Update from a ping. `reported`: pages that the worker may add."""
         confirmed = self.granted if ping.acknowledged >= self.number else self.most
         self.most = {name: max(reported[name], confirmed[name]) for name in reported}
         self.observe(ping)
@@ -70,13 +71,13 @@ class _Lease:
         self.added = dict(ping.added)
 
     def give(self, granted: dict[str, int], number: int) -> None:
-        """Record what the reply of that number grants."""
+        """Record the pages that the reply `number` grants."""
         self.granted, self.number = granted, number
         self.most = {name: max(self.most[name], granted[name]) for name in granted}
 
 
 class QuotaLeases:
-    """Not thread-safe: the coordinator's lock covers it."""
+    """The page leases of all claims. Call with the coordinator's lock held."""
 
     def __init__(self, budgets: Sequence[PageBudget], partitions: int) -> None:
         if len({budget.collection for budget in budgets}) != len(budgets):
@@ -87,7 +88,7 @@ class QuotaLeases:
         self._living: dict[int, _Lease] = {}
         # claim -> partitions that are not replayed yet, and its lease
         self._ended: dict[int, tuple[set[int], _Lease]] = {}
-        # partitions whose owners have not reported to this coordinator that they are ready
+        # partitions without a report to this coordinator that their owner is ready
         self._unconfirmed = set(range(partitions))
         self._committed: Counter[str] = Counter()  # by collection
         # claim -> collection -> committed pages by the log
@@ -181,7 +182,7 @@ class QuotaLeases:
         )
 
     def granted(self) -> dict[str, int]:
-        """Collection -> pages that living claims may still add."""
+        """Return collection -> pages that living claims may still add."""
         return {
             name: sum(self._open(claim, lease.most, name) for claim, lease in self._living.items())
             for name in self._budgets
@@ -199,7 +200,10 @@ class QuotaLeases:
         )
 
     def _share(self, claim: int, lease: _Lease, name: str) -> int:
-        """Return what a claim may add in all: an even share among the claims with work."""
+        """Return the pages that a claim may add in all.
+
+        Claims with work get even shares.
+        """
         used, granted = self._used[claim][name], lease.granted[name]
         ended = sum(self._open(each, other.most, name) for each, (_, other) in self._ended.items())
         left = max(0, self._budgets[name].pages - self._committed[name] - ended)
@@ -226,7 +230,7 @@ class QuotaLeases:
         return max(0, most[name] - self._used[claim][name])
 
     def _settle(self) -> None:
-        """Drop ended claims whose partitions have all been replayed by later claims."""
+        """Remove ended claims with partitions that later claims have replayed."""
         for claim, lease in self._living.items():
             if not lease.ready:
                 continue

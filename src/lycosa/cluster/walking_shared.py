@@ -1,11 +1,12 @@
-"""A walk from a URL where several workers share the partitions: their driver walks the stored
-links, the workers fetch the URLs that it reaches.
+"""A walk from a URL for several workers.
 
-`run/walk-ID/00000003.parquet` holds the URLs that a part of the walk has reached, rows of all
-partitions; `head.json` holds the number of such files, and the log entry up to which all links were
-walked. Each worker reads the rows of its partitions, and is idle up to that entry at most. So a
-crawl ends only when the walk has ended, and a new owner of partitions begins with the URLs that
-were reached in them.
+The driver walks the stored links, and the workers fetch the URLs that the walk reaches.
+
+`run/walk-ID/00000003.parquet` contains the URLs that a part of the walk has reached, rows of all
+partitions. `head.json` contains the number of such files, and the log entry up to which all links
+were walked. Each worker reads the rows of its partitions, and reports that it is idle up to that
+entry at most. So a crawl ends only when the walk has ended, and a new owner of partitions begins
+with the URLs that were reached in them.
 """
 
 from __future__ import annotations
@@ -115,7 +116,10 @@ class _Follower:
 
 
 class _Led(NamedTuple):
-    """By which link a URL was reached. `source`: the key of the page; None: it is the start."""
+    """The link by which a URL was reached.
+
+    `source`: the key of the page with the link; None: the URL is the start.
+    """
 
     id: UrlId
     source: int | None
@@ -147,13 +151,14 @@ class Walker:
         self._walked = self._files = 0
         first = identifier.identify(start.url)
         self._reach.put(first.url_key, 0)
-        self._next = {first.url_key}  # reached, or by a shorter way, since their links were walked
+        # reached, or reached by a shorter path, since their links were last walked
+        self._next = {first.url_key}
         self._led = {first.url_key: _Led(first, None, False, "")}  # not written yet
 
     def step(self) -> None:
         """Walk the links committed since the last call, and publish the result.
 
-        Raises what `LiveTables` raises, and OSError.
+        Raises the errors of `LiveTables`, and OSError.
         """
         state = self._tables.state
         state.refresh()
@@ -175,7 +180,7 @@ class Walker:
         self._walked = head
 
     def _take_sources(self) -> None:
-        """Return the pages whose links were committed."""
+        """Add the pages with newly committed links to the sources."""
         parts = [self._sources]
         for frame in self._tables.changes("links", self._walked, ("url_key",)):
             came = frame["url_key"].unique().to_numpy()
@@ -227,7 +232,7 @@ class Walker:
         self._led = {}
 
     def _depths(self, keys: set[int]) -> dict[int, int]:
-        """Return the depths of some pages."""
+        """Return URL key -> newest depth of the pages with these keys."""
         url_keys = pl.LazyFrame({"url_key": list(keys)}, schema={"url_key": pl.UInt64})
         rows = self._tables.all_rows("urls").filter(
             (pl.col("collection") == self._collection.name) & (pl.col("operation") == "")
@@ -241,8 +246,9 @@ class Walker:
 
 
 class WalkDriver:
-    """The driver's side: walks in a thread of its own. Call `look` often, and `close` in any case.
-    `order`: for the workers.
+    """Runs a `Walker` in a thread of the driver.
+
+    Call `look` often, and `close` in any case. `order`: the `WalkOrder` for the workers.
     """
 
     def __init__(

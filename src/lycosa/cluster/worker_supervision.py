@@ -31,7 +31,7 @@ _NODES_EVERY_MS = 1_000
 _POLL_MS = 500
 _POLL_S = 5.0
 _RECENT_MS = 1_500
-"""A worker that answered within this time is alive; the engine is not asked."""
+"""A worker that answered within this time is alive: no call of the engine."""
 _RESTART_PAUSE_MS = 1_000
 _DISK_FULL_PAUSE_MS = 3_000
 _MOVE_EVERY_MS = 2_000
@@ -68,7 +68,7 @@ class WorkerSlot:
         return self.ended_at
 
     def clear(self) -> None:
-        """Forget a worker that is gone, and keep its counters."""
+        """Remove an ended worker from the slot, but store its counters."""
         if self.status is not None:
             vitals = self.status.vitals
             progress = continued(vitals.progress, Progress(vitals.progress.started_ms))
@@ -91,10 +91,11 @@ class WorkerSlot:
 
 
 class WorkerSupervision:
-    """`size`: number of workers; None: one for each CPU of the nodes, which may join and leave.
+    """Supervises the workers of a cluster.
 
+    `size`: number of workers; None: one for each CPU of the nodes, which may join and leave.
     `order`: for every worker, without name and node. `gone` is called with the worker name of a
-    process that has ended, and whether that is certain.
+    process that has ended, and whether its end is certain.
     """
 
     def __init__(
@@ -126,11 +127,13 @@ class WorkerSupervision:
         self._fill()
 
     def look(self, now: int) -> None:
-        """Do what is due at `now` (monotonic ms). May be called at any rate.
+        """Poll the workers, and start, restart or kill them as needed.
+
+        May be called at any rate. `now`: monotonic ms.
 
         Raises:
-            SettingsRefused: a worker cannot work with the settings that it was given.
-            WorkError: one died too often.
+            SettingsRefused: a worker cannot work with its settings.
+            WorkError: a worker died too often.
         """
         if now < self._next_look:
             return
@@ -151,7 +154,7 @@ class WorkerSupervision:
 
     @property
     def working(self) -> list[WorkerSlot]:
-        """Return the slots whose worker runs and has not ended."""
+        """The slots with a worker that has not ended."""
         return [
             place
             for place in self.places
@@ -167,7 +170,7 @@ class WorkerSupervision:
                 yield place.status.vitals
 
     def start_no_more(self) -> None:
-        """Replace no worker from now on."""
+        """Stop replacing workers that end."""
         self.stopping = True
 
     def leave(self) -> None:

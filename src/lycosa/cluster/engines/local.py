@@ -1,6 +1,4 @@
-"""The engine of one machine: every object lives in a child process and is called over a unix
-socket.
-"""
+"""The engine of one machine: objects in child processes, on unix sockets."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ from lycosa.processes.threads import OnError, start_thread
 
 _RESTART_PAUSE_S = 0.1
 _MAX_END_NOTES = 1_000
-"""Ended objects whose end is still recorded; a daemon starts a hundred thousand a month."""
+"""Maximum number of stored reasons of ended objects, a file for each."""
 _AHEAD = 2
 """Items of a map in progress for each process: results are returned in order, and memory stays
 bounded.
@@ -40,8 +38,9 @@ bounded.
 
 
 class LocalEngine:
-    """See `lycosa.cluster.engine.Engine`. `processes`: how many a `map` uses; 0: one for each
-    CPU.
+    """See `lycosa.cluster.engine.Engine`.
+
+    `processes`: number of processes for `map`; 0: one for each CPU.
     """
 
     name = "local"
@@ -52,8 +51,8 @@ class LocalEngine:
         self._folder = tempfile.mkdtemp(prefix="lycosa-")  # mode 0700
         self._key = secrets.token_bytes(KEY_BYTES)
         self._context = multiprocessing.get_context("spawn")
-        # A child gets a signal when the thread that started it ends, so one thread starts all. They
-        # inherit that SIGINT is blocked: Ctrl-C is handled by their parent.
+        # A child gets a signal when the thread that started it ends, so one thread starts all.
+        # Children inherit the blocked SIGINT: their parent handles Ctrl-C.
         self._starter = ThreadPoolExecutor(
             1, "engine", signal.pthread_sigmask, (signal.SIG_BLOCK, {signal.SIGINT})
         )
@@ -123,7 +122,7 @@ class LocalEngine:
                         running = [each for each in pending if not each.done()]
                         done, _ = wait_for_futures(running, return_when=FIRST_COMPLETED)
                         for each in done:
-                            each.result()  # raises what any of them raised, at once
+                            each.result()  # raises the error of any of them immediately
                     yield pending.popleft().result()
             finally:
                 mapping.end()
@@ -146,7 +145,10 @@ class LocalEngine:
     def _spawn(
         self, remote: LocalRemote, work: tuple[Callable[..., object], tuple[Any, ...]]
     ) -> None:
-        """Start its process. Raises what the pickling of `work` raises. Call with the lock held."""
+        """Start the process of an object. Call with the lock held.
+
+        Raises the errors of pickling `work`.
+        """
         process = self._context.Process(
             target=serve_object,
             args=(OneThread(), os.getpid(), remote, self._key, *work),
@@ -189,7 +191,7 @@ class LocalEngine:
             self._clean_up(remote)
 
     def _clean_up(self, remote: LocalRemote) -> None:
-        """Remove the files of an ended object. Why it ended stays on record for a while."""
+        """Remove the files of an ended object; the reason stays for a while."""
         for kind in ("pid", "sock", "error"):
             remote.file(kind).unlink(missing_ok=True)
         with self._lock:

@@ -1,4 +1,4 @@
-"""Serves an object in another process: calls its methods by name and sends back what they raise."""
+"""Serves an object to other processes: calls methods, returns results."""
 
 from __future__ import annotations
 

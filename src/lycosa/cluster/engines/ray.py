@@ -1,13 +1,14 @@
-"""The engine of a Ray cluster: objects are actors, maps are tasks, nodes come and go. Needs the
-extra `lycosa[ray]`.
+"""The engine of a Ray cluster: objects are actors, maps are tasks.
 
-Without an address a cluster of this machine alone is started, on loopback, and ended with the
-engine. With one, this process joins as a driver; it must run on a machine of that cluster, and have
-its secret (Ray's token authentication: RAY_AUTH_MODE=token and RAY_AUTH_TOKEN or
-RAY_AUTH_TOKEN_PATH in the environment of every node and driver).
+Needs `lycosa[ray]`. Nodes may join and leave. Without an address a cluster of this machine alone is
+started, on loopback, and ended with the engine. With one, this process joins as a driver; it must
+run on a machine of that cluster, and have its secret (Ray's token authentication:
+RAY_AUTH_MODE=token and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH in the environment of every node and
+driver).
 
-Our code travels with the job. What it needs is on the nodes, or is installed there
-(`lycosa.cluster.engines.shipping`). Credentials do not travel: every node has its own environment.
+This package is sent to the nodes with the job. Its dependencies are on the nodes, or are installed
+there (`lycosa.cluster.engines.shipping`). Credentials are not sent: every node has its own
+environment.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _AHEAD = 2
 
 
 class RayEngine:
-    """See `lycosa.cluster.engine.Engine`. One a process."""
+    """See `lycosa.cluster.engine.Engine`. A process can have one."""
 
     name = "ray"
 
@@ -66,7 +67,7 @@ class RayEngine:
 
         Raises:
             UsageError: an address of another kind.
-            WorkError: the cluster cannot be reached, or does not let us in.
+            WorkError: the cluster cannot be reached, or refuses the token.
         """
         if address.startswith("ray://"):
             raise UsageError(
@@ -169,9 +170,9 @@ class RayEngine:
             ray.shutdown()
 
     def _finished(self, pending: deque[tuple[Any, Item]], name: str, attempts: int) -> Any:
-        """Return the first result.
+        """Return the result of the first pending call.
 
-        Raise at once what any of them raises meanwhile.
+        Raises errors of the other calls as soon as they occur.
         """
         unread = dict(pending)
         first, result = pending[0][0], None
@@ -192,7 +193,7 @@ class RayEngine:
         return result
 
     def _join(self, address: str, variables: dict[str, str]) -> str:
-        """Connect this process. Returns where the dashboard is, "" if there is none."""
+        """Connect this process, and return the URL of the dashboard or ""."""
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
         if ":" in address:
@@ -226,8 +227,9 @@ class RayEngine:
 
 
 def require_cluster(address: str) -> None:
-    """Check in a child process that a cluster answers: where none does, `ray.init` waits for
-    minutes, logs from C++ and aborts.
+    """Check in a child process that a cluster answers.
+
+    Without one, `ray.init` would wait for minutes, log from C++ and abort.
 
     Raises:
         UsageError: the address is not HOST:PORT.
@@ -267,8 +269,9 @@ def require_cluster(address: str) -> None:
 
 @contextmanager
 def _loopback(enabled: bool) -> Iterator[None]:
-    """Have Ray take 127.0.0.1 for this machine's address, and listen there alone: its own switch
-    for clusters of one machine.
+    """Restrict Ray to the address 127.0.0.1.
+
+    This is the switch that Ray itself uses for clusters of one machine.
     """
     before = ray_constants.ENABLE_RAY_CLUSTER
     if enabled:
@@ -294,9 +297,9 @@ def _carry_out(
 
 
 def _hush() -> None:
-    """Keep Ray from printing to stdout, and from joining another cluster.
+    """Prevent Ray from printing to stdout, and from joining another cluster.
 
-    stdout may contain a document. After the end, a call from a thread would join any cluster on
+    stdout may contain a document. After `close`, a call from a thread would join any cluster on
     this machine. Ray has no public switch for either that works after its import.
     """
     ray_worker.print_to_stdstream = _print_nothing

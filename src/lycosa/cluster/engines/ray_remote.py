@@ -1,4 +1,4 @@
-"""An object in an actor of a Ray cluster, as other processes call it."""
+"""An object in an actor of a Ray cluster, and its `Remote` for callers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ObjectActor:
     """The actor: our object, behind the calls that `RayRemote` makes."""
 
     def __init__(self, name: str, requirements: list[str], install: str, packed: bytes) -> None:
-        """`packed`: what makes the object, and its arguments.
+        """`packed`: the function that creates the object, and its arguments.
 
         It can be unpacked once the requirements are installed.
         """
@@ -39,7 +39,8 @@ class ObjectActor:
 class RayRemote:
     """See `lycosa.cluster.engine.Remote`.
 
-    Can be sent to any process of the same Ray job; the engine that started it keeps it alive.
+    Can be sent to any process of the same Ray job. The object lives as long as the engine that
+    started it.
     """
 
     def __init__(self, name: str, handle: Any, node: str = "") -> None:
@@ -60,7 +61,7 @@ class RayRemote:
 
     @property
     def pid(self) -> int:
-        """Its process on its node; 0 if there is none."""
+        """ID of the actor's process on its node; 0 if there is none."""
         return int(self._row().get("Pid") or 0)
 
     def ask(self, method: str, *arguments: Any, timeout_s: float) -> Any:
@@ -95,15 +96,12 @@ class RayRemote:
         ray.kill(self._handle, no_restart=True)
 
     def _row(self) -> dict[str, Any]:
-        """Return the cluster's record of the actor; None before it is registered."""
+        """Return the cluster's record of the actor; empty before it is registered."""
         row: dict[str, Any] = ray_state.actors(self._handle._actor_id.hex()) or {}
         return row
 
 
 def _short(error: Exception) -> str:
-    """Return the most informative line of Ray's message.
-
-    Its last one that is not empty.
-    """
+    """Return the last non-empty line of Ray's message: the informative one."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:300] if lines else type(error).__name__

@@ -1,10 +1,10 @@
 """Requirements of a node.
 
-Our package travels with the job, its dependencies are present or are installed there.
+This package is sent with the job; its dependencies are present on the node or are installed there.
 
 Runs on bare nodes, before anything is installed: it imports nothing but the standard library.
-(Ray's own `pip` environments need `virtualenv` on every node whose Python is a virtual environment
-itself; these need pip alone.)
+(Ray's own `pip` environments need `virtualenv` on nodes with Python in a virtual environment; these
+need pip alone.)
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from lycosa.core.errors import WorkError
 AUTO, ALWAYS, NEVER = "auto", "always", "never"
 DISTRIBUTION = "lycosa"
 EXTRAS = ("s3", "hdfs")
-"""Extras whose packages are shipped where the driver has them: the workspace may need them."""
+"""Extras for nodes, if installed on the driver: the workspace may need them."""
 
 _NAME = re.compile(r"^[A-Za-z0-9._-]+")
 _EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
 
 
 def requirements() -> list[str]:
-    """Return the requirements of this package, in the versions that are installed here:
-    `name==version`, sorted.
+    """Return the requirements of this package as `name==version`, sorted.
+
+    The versions are those that are installed here.
     """
     pinned = set()
     for line in metadata.requires(DISTRIBUTION) or ():
@@ -50,7 +51,7 @@ def requirements() -> list[str]:
 
 
 def missing(requirements: Iterable[str]) -> list[str]:
-    """Return the requirements (`name==version`) of which no version is installed here."""
+    """Return the requirements (`name==version`) with no installed version."""
     return [each for each in requirements if not installed(each.partition("==")[0])]
 
 
@@ -58,8 +59,8 @@ def provide(requirements: Sequence[str], how: str) -> None:
     """Ensure that this process can import the requirements.
 
     `how`: AUTO installs only missing packages. They are installed in the user's cache on this
-    machine, once per list and Python, and come after the node's own packages in the path (ALWAYS:
-    before). Child processes use them too.
+    machine, once per list and Python. In the import path they follow the node's own packages; with
+    ALWAYS they precede them. Child processes use them too.
 
     Raises:
         WorkError: it cannot be installed.
@@ -86,7 +87,7 @@ def _folder(requirements: Sequence[str]) -> Path:
 
 
 def _install(requirements: Sequence[str], folder: Path) -> None:
-    """Fill the folder, unless that was done.
+    """Install requirements in a folder, unless they are there already.
 
     Several processes may call this at once.
     """
