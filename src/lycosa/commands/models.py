@@ -1,4 +1,4 @@
-"""The results of the use cases: what the Python API, the JSON API, `--json` and the pages show.
+"""The results of the use cases, for APIs, `--json` and the pages.
 
 All are frozen dataclasses of plain values, which `dataclasses.asdict`, FastAPI and `json_text`
 render alike. Reports that contain types of a feature package are in `feature_models`.
@@ -109,8 +109,9 @@ class IndexStatus:
 class WorkspaceStatus:
     """Counts of a workspace and the state of its crawl.
 
-    `waiting` counts known URLs by what they wait for: `due`, `host_paused`, or the reason of their
-    row. `live` is the report of a running daemon, `cluster` the last one of a coordinator.
+    `waiting`: number of known URLs by the reason for their wait: `due`, `host_paused`, or the
+    reason of their row. `live` is the report of a running daemon, `cluster` the last one of a
+    coordinator.
     """
 
     workspace: str
@@ -334,7 +335,7 @@ class HostTable:
 
 @dataclass(frozen=True)
 class ExclusionReport:
-    """All exclusion rules in effect, and what a purge deleted."""
+    """All exclusion rules in effect, and the amount of deleted data."""
 
     rules: Sequence[str]
     exclusion: int | None

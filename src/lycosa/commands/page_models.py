@@ -34,9 +34,10 @@ class PageRecord:
 
 @dataclass(frozen=True)
 class PageMetadata:
-    """What a page declares about itself (JSON-LD, Open Graph, microdata, RDFa, meta elements).
+    """Metadata that a page declares.
 
-    Fields are columns of the table `metadata`. `raw` has the declared values by format.
+    Formats: JSON-LD, Open Graph, microdata, RDFa, meta elements. Fields are columns of the table
+    `metadata`. `raw` has the declared values by format.
     """
 
     type: str = ""

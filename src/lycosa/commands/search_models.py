@@ -170,7 +170,7 @@ class PageChunk:
 
 @dataclass(frozen=True)
 class CitedPage:
-    """The page and the capture that a text comes from."""
+    """The page and the capture that are the source of a text."""
 
     url: str
     title: str

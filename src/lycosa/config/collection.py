@@ -320,7 +320,7 @@ ADMISSION_SETTINGS = (
     "merge_slashes",
     "drop_trailing_dot",
 )
-"""Settings whose change may admit more URLs, so that stored links are walked again."""
+"""Settings that may admit more URLs: a change walks stored links again."""
 
 OTHER_SETTINGS = (
     "name",

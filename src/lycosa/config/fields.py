@@ -1,4 +1,4 @@
-"""`[[collection.items]]` and `[collection.fields]`: what is extracted from pages, by selectors."""
+"""`[[collection.items]]` and `[collection.fields]`: extraction of items."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FieldType = Literal["text", "integer", "number", "date", "url", "boolean", "html
 RESERVED = frozenset(
     {"url", "collection", "position", "fetched_at", "record_id", "valid", "problems"}
 )
-"""Columns of every table of items, which no field may be named like."""
+"""Columns of every table of items: no field may have one of these names."""
 
 ITEM_TABLES = "items_"
 """Prefix of the names of schemas as tables in SQL."""
@@ -220,7 +220,10 @@ class ItemSchema(_Selecting):
         return self
 
     def walk(self) -> Iterator[tuple[str, ItemField, tuple[_Selecting, ...]]]:
-        """Yield (dotted name, field, what it is in) of all fields, nested ones included."""
+        """Yield dotted name, field and enclosing selections of all fields.
+
+        Nested fields are included.
+        """
         yield from _walk("", self.fields, (self,))
 
 

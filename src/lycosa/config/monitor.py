@@ -34,7 +34,10 @@ def _status(value: str) -> str:
 
 
 class Monitor(SettingsSection):
-    """A URL whose availability is checked. Each check is a row of `visits` with kind `check`."""
+    """A URL that is checked for availability.
+
+    Each check is a row of `visits` with kind `check`.
+    """
 
     url: Annotated[str, AfterValidator(_web_url)] = Field(
         description="URL to check. Each URL can have one monitor."
@@ -89,7 +92,7 @@ class Monitor(SettingsSection):
 
     @property
     def label(self) -> str:
-        """The name that is shown."""
+        """The displayed name."""
         return self.name or self.url
 
     @property

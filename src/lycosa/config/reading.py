@@ -1,4 +1,7 @@
-"""Read lycosa.toml and `--set section.key=value`; errors name the line and a known setting."""
+"""Read lycosa.toml and `--set section.key=value`.
+
+Errors name the line, and for an unknown setting the nearest known one.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +44,8 @@ def parse_config(
     """Read a configuration and apply `section.key=value` overrides.
 
     Values of overrides are TOML; bare words are strings. `collection.key=value` applies to every
-    collection, and creates the collection `default` if there is none. With `bad`, an invalid
-    collection is no error but left out; `bad` gets its name and the error message.
+    collection, and creates the collection `default` if there is none. With `bad`, invalid
+    collections are omitted without an error, and `bad` gets their names and error messages.
 
     Raises:
         ConfigError: not TOML, an unknown key, or an invalid value.
@@ -50,7 +53,7 @@ def parse_config(
     try:
         data = tomllib.loads(text.removeprefix("\ufeff"))  # some editors write a byte order mark
     except (ValueError, RecursionError) as error:
-        # a number of thousands of digits is a ValueError that is no TOMLDecodeError
+        # a number with thousands of digits is a ValueError but not a TOMLDecodeError
         raise ConfigError(f"{source}: {error}") from None
     for override in overrides:
         _apply_override(data, override, source)
@@ -121,7 +124,7 @@ def _with_seed_path(collection: Collection, source: str) -> Collection:
 def _leave_out(
     data: dict[str, Any], problems: Sequence[tuple[Any, str]], bad: MutableMapping[str, str]
 ) -> None:
-    """Remove the collections that are wrong; `bad` gets their names and problems."""
+    """Remove invalid collections; `bad` gets their names and problems."""
     tables = data["collection"]
     for location, message in problems:
         label = _label(tables, int(location[1]))
@@ -136,7 +139,7 @@ def _label(tables: Sequence[Any], number: int) -> str:
 
 
 def _require_no_nul(data: dict[str, Any], source: str) -> None:
-    """Refuse NUL characters, which later give obscure errors of the system and of libcurl."""
+    """Refuse NUL characters, which cause obscure errors of system and libcurl."""
     waiting: list[Any] = [data]
     while waiting:  # tables can be nested deeper than the recursion limit
         value = waiting.pop()
@@ -177,7 +180,7 @@ def _apply_override(data: dict[str, Any], override: str, source: str) -> None:
         parsed = [parsed]
     several = section in ("collection", "monitor")
     if section == "monitor" and section not in data:
-        return  # there is none that it could hold for
+        return  # there is no monitor to which it applies
     tables = data.setdefault(section, [{}] if several else {})
     for table in tables if several and isinstance(tables, list) else [tables]:
         if not isinstance(table, dict) or (several and table is tables):
@@ -237,7 +240,7 @@ def _shown(value: object) -> str:
 def _fields_at(names: Sequence[str]) -> Mapping[str, FieldInfo]:
     """Return the settings of the section with this path."""
     section: type[SettingsSection] = Config
-    is_key = False  # of a table whose keys the user names
+    is_key = False  # whether the next name is a key that the user has chosen
     for name in names:
         if is_key:
             is_key = False

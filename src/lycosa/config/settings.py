@@ -1,8 +1,8 @@
 """The configuration: one closed, typed schema with its defaults, bounds and texts.
 
 `lycosa.toml`, `--set section.key=value` and `docs/reference/settings*.md` come from the models
-below: the description of a field is its documentation. An unknown key is an error that names its
-line and the nearest known key.
+below: the description of a field is its documentation. An unknown key is an error with its line
+and the nearest known key.
 """
 
 from __future__ import annotations

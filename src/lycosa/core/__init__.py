@@ -1,5 +1,5 @@
-"""What every package uses: records, errors, clock, units, translatable messages.
+"""Basic types of all packages: records, errors, clock, units, messages.
 
-Nothing here does I/O or knows settings. `records` defines the rows and values that packages
-exchange; `errors` sorts everything that can go wrong into retry and stop.
+Nothing here does I/O or depends on settings. `records` defines the rows and values that packages
+exchange; `errors` sorts all errors into retry and stop.
 """

@@ -26,7 +26,10 @@ from enum import StrEnum
 
 
 class LycosaError(Exception):
-    """Base of all errors that Lycosa raises. The message says what, where, and what to do."""
+    """Base of all errors that Lycosa raises.
+
+    The message contains the problem, its place, and the remedy.
+    """
 
     exit_code = 1
 

@@ -1,4 +1,4 @@
-"""What is stored of a host."""
+"""The row of a host, and its robots.txt files."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class HostRow:
         self.not_before = not_before
 
     def defer_until(self, not_before: int, delay_ms: int = 0) -> None:
-        """Request nothing before that time; use at least this delay from then on."""
+        """Allow no request before that time; increase the delay to `delay_ms`."""
         self.not_before = max(self.not_before, not_before)
         self.delay_ms = max(self.delay_ms, delay_ms)
 

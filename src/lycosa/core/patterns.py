@@ -7,7 +7,7 @@ from typing import Any, AnyStr, cast
 
 
 class _Deferred:
-    """Compiles a pattern when an attribute is read, and keeps that attribute."""
+    """A pattern that is compiled when an attribute is first read."""
 
     def __init__(self, source: Any, flags: int) -> None:
         self._source, self._flags = source, flags

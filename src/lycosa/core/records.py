@@ -35,7 +35,7 @@ class UrlState(StrEnum):
 
 
 class VisitKind(StrEnum):
-    """What an exchange was for."""
+    """The purpose of an exchange."""
 
     PAGE = "page"
     ROBOTS = "robots"
@@ -99,7 +99,10 @@ DECLARATION_DIFFERS, TITLE_DIFFERS_TOO = 0.75, 0.5
 
 @dataclass(slots=True)
 class Metadata:
-    """What a page declares about itself, normalised: a row of `metadata`. Empty: not declared."""
+    """The declared metadata of a page, normalised: a row of `metadata`.
+
+    Empty: not declared.
+    """
 
     type: str = ""  # of schema.org, such as NewsArticle
     headline: str = ""
@@ -133,7 +136,7 @@ class ItemProblem(NamedTuple):
 
 
 class Item(NamedTuple):
-    """What a schema of a collection extracted: a row of `items`.
+    """An item that a schema of a collection extracted: a row of `items`.
 
     `position` is None if the schema applies to the page and selects nothing there.
     """
@@ -143,7 +146,7 @@ class Item(NamedTuple):
     position: int | None
     values: str = "{}"  # a JSON object
     valid: bool = True  # nothing required is missing
-    missing: tuple[str, ...] = ()  # fields whose selectors selected nothing
+    missing: tuple[str, ...] = ()  # fields with selectors that selected nothing
     problems: tuple[ItemProblem, ...] = ()
 
 
@@ -156,7 +159,7 @@ class Page:
     description: str = ""
     headings: list[str] = field(default_factory=list)  # h1 to h6 in order
     main_text: str = ""  # blocks joined by newline; a subsequence of the lines of `text`
-    # the lines of `text` that it has: a first one, the one after a last one, …; []: not known
+    # line ranges of `text` that are main text: first, last + 1, first, last + 1, …; []: unknown
     main_lines: list[int] = field(default_factory=list)
     text: str = ""  # all that is visible, blocks joined by newline
     markdown: str | None = None  # of the main content; None: not requested
@@ -235,11 +238,11 @@ class Exchange:
         self.error, self.error_text = error, text
 
     def replace_head(self, head: bytes) -> None:
-        """Remove what the archive must not contain from the response head."""
+        """Replace the response head by one without data that must not be archived."""
         self.response_head = head
 
     def set_rendered(self, html: bytes) -> None:
-        """Set the rendered document; b"": it is not used."""
+        """Set the rendered document; b"" if there is none."""
         self.rendered = html
 
     def drop_body(self) -> None:
@@ -360,8 +363,10 @@ class UrlRow:
         return operation_key(self.id.url_key, self.operation) if self.operation else self.id.url_key
 
     def change_state(self, state: str, reason: str, now_ms: int) -> None:
-        """Enter a state. A URL that leaves the index loses its capture, so that it is fetched
-        completely if it returns.
+        """Enter a state.
+
+        A URL that leaves the index loses its capture, so that it is fetched completely if it
+        returns.
         """
         if state in (UrlState.GONE, UrlState.EXCLUDED):
             self.etag = self.last_modified = self.digest = self.record_id = ""
@@ -385,8 +390,9 @@ class UrlRow:
         self.record_id = visit.record_id
 
     def record_text(self, text_digest: int, *, first: bool) -> bool:
-        """Record the extracted text. Return whether it differs from that of the last visit; the
-        `first` text counts as a change.
+        """Record the extracted text, and return whether it is new or changed.
+
+        `first`: the URL had no text before, which counts as a change.
         """
         changed = first or self.text_digest != text_digest
         self.changes += changed and not first
@@ -400,7 +406,7 @@ class UrlRow:
         self.state_at = now_ms
 
     def defer_until(self, not_before: int, reason: str | None = None) -> None:
-        """Do not fetch the URL before that time. `reason`: why, where the row has to name it."""
+        """Do not fetch the URL before that time. `reason`: None: unchanged."""
         self.not_before = not_before
         if reason is not None:
             self.reason = reason
@@ -422,13 +428,16 @@ class UrlRow:
             self.silence = silence
 
     def rank(self, importance: float, change_rate: float | None) -> None:
-        """Set what the daily ranking computed. `change_rate` None: a visit has a newer estimate."""
+        """Set the results of the daily ranking.
+
+        `change_rate`: None if a visit has a newer estimate.
+        """
         self.importance = importance
         if change_rate is not None:
             self.change_rate = change_rate
 
     def reduce_depth(self, depth: int) -> None:
-        """Reduce the depth, if a shorter path to the URL was found."""
+        """Set the depth to `depth` if that is less: a shorter path was found."""
         self.depth = min(self.depth, depth)
 
 

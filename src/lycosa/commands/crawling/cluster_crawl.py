@@ -1,6 +1,4 @@
-"""`crawl` by many workers, from end to end: own the workspace, start a cluster, follow it with the
-index, end when it has ended.
-"""
+"""`crawl` with several workers: a cluster, and updates of the index."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ _OBSERVE_MS = 200
 
 
 class _Crawl:
-    """One call on its way. `stop` may be called from a signal handler."""
+    """One running call. `stop` may be called from a signal handler."""
 
     def __init__(
         self, cluster: Cluster, workspace: Workspace, state: LogState, clock: Clock
@@ -50,7 +48,7 @@ class _Crawl:
         self._stopped = False
 
     def stop(self) -> None:
-        """End soon: commit what is fetched, release, end."""
+        """Stop soon. Workers commit fetched pages and release their claims."""
         self._stopped = True
 
     def run(
@@ -89,7 +87,10 @@ class _Crawl:
         return progress
 
     def progress(self, collection: str) -> Progress:
-        """Return the sum of the workers. Counts of killed workers come from the log."""
+        """Return the sum of the workers' progress.
+
+        After the end, counts are read from the log, so that killed workers are included.
+        """
         total = added((each.progress for each in self.cluster.vitals()), self._started)
         committed = {
             name: self._state.counters[name] - self._before.get(name, 0)
@@ -119,9 +120,10 @@ def crawl_together(
     started: Callable[[Stoppable], None] | None = None,
     clock: Clock | None = None,
 ) -> Progress:
-    """Crawl to the end or to a limit with `workers` on an engine (None: one per CPU).
+    """Crawl to the end or to a limit with `workers` on an engine.
 
-    `started` gets an object whose `stop` ends the crawl early. Raises what `crawl` raises.
+    `workers` None: one per CPU. `started` gets an object with a method `stop`, which ends the crawl
+    early. Raises the same errors as `crawl`.
     """
     clock = clock or SystemClock()
     workspace = open_for(order)
@@ -173,14 +175,15 @@ def crawl_together(
 
 
 def _close(cluster: Cluster) -> None:
-    """Close a cluster; the error that ended the crawl is reported, not one of its end."""
+    """Close a cluster. Its errors must not hide the crawl's own error."""
     with suppress(LycosaError):
         cluster.close()
 
 
 def _budgets(collection: Collection, more: int | None, state: LogState) -> list[PageBudget]:
-    """Return how many pages the collection may hold after this call: by its own budget, and by the
-    call's.
+    """Return the page budget of the collection for this call, if there is one.
+
+    It is the smaller of the collection's own budget and the present pages plus `more`.
     """
     bounds = [collection.max_pages] if collection.max_pages is not None else []
     if more is not None:

@@ -1,5 +1,7 @@
-"""`crawl` from end to end: own the workspace, claim, load, replay, fetch, find again what lies
-nearer, index, release.
+"""`crawl` from start to end.
+
+Steps: own the workspace, claim, load, replay, fetch, walk links again from pages with a decreased
+depth, index, release.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ def open_for(order: CrawlOrder) -> Workspace:
 
 
 def plan_crawl(order: CrawlOrder, workspace: Workspace) -> tuple[Job, WalkStart | None]:
-    """Return the collection with its seeds, and where a walk over known URLs starts.
+    """Return the collection with its seeds, and the start of a walk or None.
 
     Raises:
         UsageError: the collection is paused, has no seeds, or the start is unknown.
@@ -105,7 +107,7 @@ def plan_crawl(order: CrawlOrder, workspace: Workspace) -> tuple[Job, WalkStart 
 
 
 def _configured(order: CrawlOrder) -> str:
-    """Return the part of a message that lists the collections that have seeds in lycosa.toml."""
+    """Return the end of a message: the configured collections with seeds."""
     names = [each.name for each in order.config.collection if each.seeds or each.seed_file]
     return f", or a configured collection: --collection {' | '.join(names)}" if names else ""
 
@@ -118,7 +120,9 @@ def crawl(
     clock: Clock | None = None,
     fetcher: Fetcher | None = None,
 ) -> Progress:
-    """Crawl one collection to the end or to a limit. `started` gets what can stop it.
+    """Crawl one collection to the end or to a limit.
+
+    `started` gets an object with a method `stop`, which ends the crawl early.
 
     Raises:
         UsageError: there is no seed, or a seed, the start or a setting is wrong.
@@ -166,7 +170,7 @@ def crawl(
             services.finish()
         if follower is not None:
             ticks.clear()
-            del session, pauses, walk  # cycles, whose memory the index can use
+            del session, pauses, walk  # reference cycles: the index can use their memory
             gc.collect()
             follower.finish()
         return progress

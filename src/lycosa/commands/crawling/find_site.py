@@ -1,4 +1,4 @@
-"""Find texts in a site whose pages are fetched for it."""
+"""Find texts in a site: fetch its pages, then report the matches."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from lycosa.processes.threads import Stoppable
 from lycosa.url.site_name import SiteScope
 
 _POLL_S = 1.0
-_COUNT_EVERY = 3  # polls: counting the pages that are left reads a column
+_COUNT_EVERY = 3  # polls: counting the remaining pages reads a whole column
 
 
 @dataclass(frozen=True)
 class SiteFind:
-    """What to find. `max_age_ms`: pages with an older stored copy are fetched."""
+    """A search for texts in a site.
+
+    `max_age_ms`: pages with an older stored copy are fetched.
+    """
 
     texts: Sequence[str]
     ignore: Sequence[str]
@@ -35,9 +38,9 @@ def find_in_site(
     on_start: Callable[[Stoppable], None] = lambda crawl: None,
     report: Callable[[str], None] = lambda message: None,
 ) -> FindReport:
-    """Fetch the pages of a site and report the matches; a running crawl does it if there is one.
+    """Fetch the pages of a site and report the matches.
 
-    Ctrl-C ends the wait for a running crawl, not the find.
+    If a crawl is running, it does this work. Ctrl-C then ends only the wait for it.
     """
     scope = SiteScope.of(find.site)
     order = order_in_site(

@@ -1,8 +1,7 @@
-"""News and government sites in 27 languages, by language: the seeds of the template `news27`. Plain
-facts.
+"""News and government sites in 27 languages for the template `news27`.
 
-A 2011 list of mainstream media and governments, with home pages as remembered in 2026; what is no
-longer published is left out.
+A 2011 list of mainstream media and governments, with home pages of 2026 from memory. Sites that are
+no longer published are omitted.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import NamedTuple
 class Site(NamedTuple):
     """One site. `home`: "" if unknown.
 
-    `note`: "", `moved` (name or owner changed) or `unsure` (the name does not say which).
+    `note`: "", `moved` (name or owner changed) or `unsure` (the name is ambiguous).
     """
 
     name: str

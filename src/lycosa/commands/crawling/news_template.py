@@ -1,5 +1,6 @@
-"""The template `news27`: a workspace's configuration for the news of 27 languages, and a seed file
-a language.
+"""The template `news27`: a configuration for news in 27 languages.
+
+Each language has a seed file.
 """
 
 from __future__ import annotations
@@ -95,15 +96,16 @@ def _accepts(code: str) -> str:
 
 
 def _toml(value: object) -> str:
-    """Regular expressions as literal strings; everything else as the other template writes it."""
+    """Return a value as TOML; lists of regular expressions as literal strings."""
     if isinstance(value, list) and any("\\" in item for item in value):
         return "[\n" + "".join(f"  '{item}',\n" for item in value) + "]"
     return toml_value(value)
 
 
 def _other_sections(seeds: Sequence[str], domains: Domains) -> list[str]:
-    """Return patterns that exclude the rest of a site of which a seed is one section
-    (`bbc.com/hindi`).
+    """Return patterns that exclude other sections of sites.
+
+    They apply to sites of which the seeds are only sections, such as `bbc.com/hindi`.
     """
     sections: dict[str, set[str]] = {}
     whole = set()

@@ -29,10 +29,10 @@ def reparse_workspace(
     fields_only: bool = False,
     report: Callable[[str], None] = lambda message: None,
 ) -> Reparsed:
-    """Parse what is archived again and bring the index up to date.
+    """Parse archived pages again and update the index.
 
     Args:
-        fields_only: extract items only; text, links and index stay as they are.
+        fields_only: extract items only; text, links and index do not change.
         report: gets lines for the user.
 
     Raises:
@@ -74,8 +74,9 @@ def reparse_workspace(
 
 
 def _with_markdown(config: Config, stated: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """Return the collections whose pages are stored as Markdown too: those of the configuration,
-    others by the settings of their last crawl.
+    """Return the collections that store their pages as Markdown too.
+
+    The configuration decides, or for other collections the settings of their last crawl.
     """
     chosen = {name: bool(values.get("markdown")) for name, values in stated.items()}
     chosen |= {each.name: each.markdown for each in config.collection}
@@ -83,7 +84,7 @@ def _with_markdown(config: Config, stated: Mapping[str, Mapping[str, Any]]) -> s
 
 
 def _collections(config: Config, state: LogState) -> list[Collection]:
-    """Return the configured collections, and the stored schemas of those that are not."""
+    """Return the configured collections, and others with stored schemas."""
     configured = {each.name for each in config.collection}
     stored = [
         Collection(name=name, **{key: values[key] for key in _SCHEMAS if values.get(key)})

@@ -1,4 +1,4 @@
-"""A crawl as it is called: collection, seeds and limits, by one worker or by many."""
+"""A call of a crawl: collection, seeds, limits and number of workers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class CrawlCall:
 
 
 class _PageListener:
-    """A plug-in that passes each parsed page on."""
+    """A plug-in that calls a function with each parsed page."""
 
     def __init__(self, on_page: Callable[[FetchedPage], None]) -> None:
         self._on_page = on_page
@@ -84,7 +84,10 @@ class _PageListener:
 
 @dataclass(frozen=True)
 class CrawlListeners:
-    """What is called during a crawl; `on_page` not with several workers."""
+    """Functions that are called during a crawl.
+
+    `on_page` is not called with several workers.
+    """
 
     on_progress: Callable[[Progress], None] | None = None
     on_page: Callable[[FetchedPage], None] | None = None

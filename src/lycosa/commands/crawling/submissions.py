@@ -1,8 +1,8 @@
 """Submissions of URLs and of finds, and URLs proposed by the public.
 
 Each proposal is a small file in `run/moderation/` until a user with a token accepts or rejects it.
-Nothing is fetched of a proposal before it is accepted, which submits its URL like any other: within
-a collection's scope, past exclusions. The address guard refuses private addresses at dial time.
+Its URL is not fetched before. An accepted URL is submitted like any other: scope and exclusions
+apply. The address guard refuses private addresses when the connection is made.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ID = re.compile(r"\d{13}-[0-9a-f]{32}")
 
 @dataclass(slots=True, frozen=True)
 class Proposal:
-    """A proposed URL. `note`: the words of its author."""
+    """A proposed URL. `note`: text from the visitor who proposed it."""
 
     id: str
     url: str
@@ -48,7 +48,7 @@ def propose(storage: Storage, url: str, note: str = "", clock: Clock | None = No
     Repeated proposals of a URL are stored once.
 
     Raises:
-        UsageError: it is no web address that the public may propose, or too many wait.
+        UsageError: the URL may not be proposed, or too many proposals wait.
     """
     try:
         plain = normalise(url.strip())
@@ -86,7 +86,7 @@ def propose(storage: Storage, url: str, note: str = "", clock: Clock | None = No
 
 
 def proposals(storage: Storage) -> list[Proposal]:
-    """Return the waiting submissions, oldest first."""
+    """Return the waiting proposals, oldest first."""
     waiting = []
     for name in sorted(storage.names(FOLDER)):
         identity = name.removesuffix(".json")
@@ -103,10 +103,10 @@ def proposals(storage: Storage) -> list[Proposal]:
 
 
 def take(root: str, config: Config, identity: str, collection: str = "") -> Submitted:
-    """Submit what was proposed.
+    """Accept a proposal: submit its URL, and remove the proposal.
 
     Raises:
-        UsageError: there is no such proposal, or the collection does not take it; it waits on.
+        UsageError: there is no such proposal, or the collection refuses it; then it is not removed.
         WorkspaceError: there is no workspace, or it is damaged.
     """
     storage = open_storage(root)
@@ -119,7 +119,7 @@ def take(root: str, config: Config, identity: str, collection: str = "") -> Subm
 
 
 def drop(storage: Storage, identity: str) -> None:
-    """Forget a proposal."""
+    """Reject a proposal: remove it."""
     if _ID.fullmatch(identity):
         storage.remove(_path(identity))
 
@@ -133,7 +133,10 @@ def _is_literal(host: str) -> bool:
 
 
 def submit_urls(root: str, config: Config, urls: Sequence[str], collection: str) -> AddedUrls:
-    """Submit URLs. Raises as `lycosa.crawl.session.submission.submit`."""
+    """Submit URLs.
+
+    Raises the errors of `lycosa.crawl.session.submission.submit`.
+    """
     submitted = submit(root, config, [typed_url(url) for url in urls], collection)
     owner = submitted.owner
     return AddedUrls(
@@ -155,7 +158,7 @@ def submit_texts(
     collection: str,
     max_age_ms: int,
 ) -> FindSubmission:
-    """Submit URLs whose pages, and all reachable ones, are searched for texts."""
+    """Submit URLs: their pages and all reachable ones are searched for texts."""
     request = submit_find(
         root, config, [typed_url(url) for url in urls], texts, ignore, collection, max_age_ms
     )

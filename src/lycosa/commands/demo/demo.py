@@ -1,8 +1,7 @@
-"""The demonstration: a small multilingual web on loopback, and one run of the real commands over
-it.
+"""The demonstration: real commands on a small multilingual local web.
 
-`web/` beside this module has one folder for each site (see its README.md). Each site is served
-on an address of its own; all use the same port. Links between sites have the form
+The folder `web/` of this package has one folder for each site (see its README.md). Each site is
+served on an address of its own; all use the same port. Links between sites have the form
 `http://NAME.demo/`, where NAME is a folder: the server replaces them with the address and port of
 that site when it reads a file. `_redirects` contains lines of the form `/path target status`.
 """
@@ -60,7 +59,7 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Resource:
-    """One answer of a site, complete."""
+    """One complete response of a site."""
 
     status: int
     content_type: str
@@ -75,7 +74,7 @@ class Resource:
 
 @dataclass(frozen=True)
 class DemoWeb:
-    """The sites being served."""
+    """The served sites."""
 
     origins: Mapping[str, str]  # site -> http://ADDRESS:PORT
     resources: Mapping[str, Mapping[str, Resource]]  # site -> path -> response
@@ -86,11 +85,12 @@ class DemoWeb:
 
 
 def load_site(folder: Path, origins: Mapping[str, str]) -> dict[str, Resource]:
-    """Return the response of each path of a site. `http://NAME.demo` is replaced by the real
-    origins.
+    """Return the response of each path of a site.
+
+    `http://NAME.demo` is replaced by the real origins.
 
     Raises:
-        WorkError: a file names a site that is not there, or `_redirects` cannot be read.
+        WorkError: a file links to an unknown site, or `_redirects` cannot be read.
     """
 
     def replace(match: re.Match[bytes]) -> bytes:
@@ -259,11 +259,11 @@ def run_demo(
     folder: Path | None = None,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Crawl the bundled web and search it, or the site at `url` (200 pages, or `pages`); serve the
-    search page until Ctrl-C.
+    """Crawl and search the bundled web or a site, and serve it until Ctrl-C.
 
-    Every step is a command of `lycosa`, printed before it runs. The workspace `demo-data` is made
-    anew in `folder` (here).
+    With `url`, at most `pages` pages (default 200) of that site are crawled, and not searched.
+    Every step is a command of `lycosa`, printed before it runs. A new workspace `demo-data` is
+    created in `folder` (default: the current one); it replaces an earlier one.
 
     Raises:
         UsageError: `demo-data` exists and is not a workspace.
@@ -299,10 +299,10 @@ def _serve(lycosa: Callable[..., None], enabled: bool) -> None:
 
 
 def _make_room(workspace: Path) -> None:
-    """Remove an earlier demonstration, and nothing else.
+    """Remove the workspace of an earlier demonstration.
 
     Raises:
-        UsageError: the folder holds something else.
+        UsageError: the folder is not a workspace.
     """
     if not workspace.exists():
         return
@@ -315,8 +315,9 @@ def _make_room(workspace: Path) -> None:
 
 
 def _run(arguments: Sequence[str], folder: Path | None, say: Callable[[str], None]) -> None:
-    """Run one `lycosa` command with the terminal as it is. Ctrl-C goes to the command; we wait for
-    it to end in order.
+    """Run one `lycosa` command with this terminal.
+
+    Ctrl-C is sent to the command too; this process waits until the command has ended.
     """
     say(f"\n$ lycosa {shlex.join(arguments)}")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Pages in chunks with their terms, as passages need them: stored ones, else split and cached."""
+"""Pages in chunks with their terms: stored, or split and cached."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ from lycosa.url.keys import url_key
 from lycosa.vectors.store import ChunkStore
 
 MAX_CACHED_CHARACTERS = 4 * 2**20
-"""Characters of cached pages, each of which takes about ten bytes of memory with its terms."""
+"""Maximum characters of cached pages; each takes about 10 bytes of memory."""
 
 _CHARACTERS_PER_TOKEN = 4
 
 
 @dataclass(frozen=True)
 class ChunkedPage:
-    """A page without its text, and its chunks, which are read on use. `size`: characters, about."""
+    """A page without its text, and its chunks, which are read on first use.
+
+    `size`: the approximate number of characters.
+    """
 
     page: MarkdownPage
     read_chunks: Callable[[], Sequence[Chunk]]
@@ -47,9 +50,10 @@ class ChunkedPage:
 
 @dataclass(slots=True, frozen=True)
 class Split:
-    """How pages are split and analysed. `store`: None: there are no stored chunks.
+    """Parameters for splitting and analysing pages.
 
-    `generation`: of the index, after which cached pages may have changed.
+    `store`: the stored chunks, or None. `generation`: of the index; pages cached for an earlier one
+    may be outdated.
     """
 
     max_tokens: int
@@ -69,8 +73,9 @@ class ChunkedPages:
         )
 
     def get(self, urls: Mapping[str, int], split: Split) -> dict[str, ChunkedPage]:
-        """Return the pages at URLs, each with the time (ms) of its version, or 0 for the stored or
-        newest one. Pages that are gone are left out.
+        """Return the pages with these URLs; removed pages are omitted.
+
+        `urls`: URL -> time of the version in ms; 0: the stored or the newest version.
         """
         pages: dict[str, ChunkedPage] = {}
         with self._lock:

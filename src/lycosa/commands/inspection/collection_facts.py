@@ -1,6 +1,4 @@
-"""One collection: what it holds and waits for, its hosts, languages and answers, and what it is
-crawled by.
-"""
+"""One collection: contents, queue, hosts, languages, statuses, settings."""
 
 from __future__ import annotations
 
@@ -36,8 +34,9 @@ separately.
 def collection_facts(
     root: str, config: Config, name: str, most: int = 50, clock: Clock | None = None
 ) -> CollectionFacts | None:
-    """Return the facts; None for a collection that is neither configured nor known. `most`: hosts,
-    and URLs of the queue.
+    """Return the facts of a collection; None if there is none of that name.
+
+    `most`: maximum number of hosts, and of URLs of the queue.
 
     Raises:
         WorkspaceError: there is no workspace, or it is damaged.
@@ -130,8 +129,9 @@ def _queries(
 
 
 def holdings(root: str, name: str) -> CollectionHoldings:
-    """Return what is stored of a collection; zeros for an unknown one. Raises as
-    `collection_facts`.
+    """Return the amount of stored data of a collection; 0 for an unknown one.
+
+    Raises the errors of `collection_facts`.
     """
     tables = LiveTables(Workspace.open(root))
     here = pl.col("collection") == name

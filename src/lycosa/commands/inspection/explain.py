@@ -1,4 +1,4 @@
-"""`explain`: everything that is known of one URL, and why it was or was not fetched."""
+"""`explain`: the stored facts of a URL, and why it was or was not fetched."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def explain_url(root: str, config: Config, url: str, clock: Clock | None = None)
     """Explain the state of a URL.
 
     Raises:
-        UrlError: it cannot be parsed as a URL at all.
+        UrlError: it cannot be parsed as a URL.
         ConfigError: the exclusion list cannot be read.
         WorkspaceError: there is no workspace, or it is damaged.
     """
@@ -124,7 +124,7 @@ def explain_url(root: str, config: Config, url: str, clock: Clock | None = None)
 def _crawl_facts(
     crawl: StoredCrawl,
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return what robots.txt, the collections and the clock of the host decide about the URL."""
+    """Return the facts of robots.txt, collections and host that decide."""
     identity, rows = crawl.identity, crawl.rows()
     host = crawl.tables.scan("hosts").filter(pl.col("host") == identity.host).collect()
     robots = robots_facts(host, crawl.url, crawl.config.fetch.user_agent)
@@ -147,9 +147,7 @@ def _crawl_facts(
 
 
 def _exclusion(identity: UrlId, excluded: ExclusionCheck, state: LogState) -> str:
-    """Return the exclusion that holds for the URL: of the operator's file, or of the log; "" for
-    none.
-    """
+    """Return the rule that excludes the URL, of the file or the log; or ""."""
     rule = excluded.rule(identity.url)
     if rule is not None:
         return Message("excluded_by_file", "crawl.exclusions: {rule}", rule=str(rule))
@@ -246,10 +244,10 @@ def clock_facts(
     collections: Iterable[Collection],
     crawl_delay_ms: int,
 ) -> dict[str, Any]:
-    """Return the pause in force and the rules that ask for one, longest first.
+    """Return a host's pause and the rules that require one, longest first.
 
     `host`: a row of `hosts`; `domain_not_before`: end of the pause of its registrable domain;
-    `last`: its last visit; `collections`: those that crawl it, of which the strictest counts.
+    `last`: its last visit; `collections`: those that crawl it; the strictest one applies.
     """
     delay = host["delay"] or 0
     pauses: dict[str, int] = {}
@@ -276,8 +274,9 @@ def clock_facts(
 
 
 def trap_facts(counters: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a host's trap counters (`hosts.traps`), each with the meaning of its rule; `part` is
-    the restricted part of the host.
+    """Return a host's trap counters, each with the meaning of its rule.
+
+    `part` is the restricted part of the host.
     """
     facts = []
     for counter in counters:
@@ -291,8 +290,8 @@ def trap_facts(counters: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _decides(delay: int, rules: list[tuple[str, int]], status: int) -> str:
     """Return the rule that led to a stored pause.
 
-    The transfer's own time is a little less than the visit's. Retry-After and the slow-down are
-    not stored: they explain what the other rules cannot.
+    The transfer time is a little shorter than the stored duration of the visit. Retry-After and the
+    slow-down are not stored: they are assumed if no other rule explains the pause.
     """
     for name, milliseconds in rules:
         if milliseconds == delay and name != Reason.COURTESY:

@@ -1,5 +1,6 @@
-"""`explain`, the collection's part: why a URL is in its state, when it is due, and what refuses one
-that was never admitted.
+"""`explain` for a collection: the state of a URL, and when it is due.
+
+For a URL that was never admitted: the rules that refuse it.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def row_facts(
 
 
 def unknown_facts(crawl: StoredCrawl, name: str, robots: Mapping[str, Any]) -> dict[str, Any]:
-    """Return why a collection does not know the URL: the rules that refuse it, in their order."""
+    """Return why a collection has no row of the URL: the refusing rules."""
     candidate = crawl.candidate(name)
     refusals = [_refusal(crawl, name, reason, candidate.links) for reason in candidate.refusals]
     is_excluded = crawl.excluded(crawl.url)
@@ -144,7 +145,10 @@ def unknown_facts(crawl: StoredCrawl, name: str, robots: Mapping[str, Any]) -> d
 
 
 def collection_facts(crawl: StoredCrawl, name: str, url: str) -> dict[str, Any]:
-    """Scope and depth limit, and the settings for order, pace and budget; durations as text."""
+    """Return scope, depth limit, and the settings for order, rate and budget.
+
+    Durations are text.
+    """
     assignment, host = crawl.assignments[name], crawl.hosts.row(crawl.identity.host_key)
     collection = assignment.collection
     plain = collection.model_dump(mode="json")
@@ -169,8 +173,9 @@ def _verdict_facts(verdict: Verdict) -> dict[str, Any]:
 def _due(
     crawl: StoredCrawl, row: UrlRow, verdict: Verdict, robots: Mapping[str, Any]
 ) -> tuple[int | None, str]:
-    """Return when the row is fetched, in ms since 1970 (0: now; None: not scheduled), and the
-    deciding rule.
+    """Return when the row is fetched, and the deciding rule.
+
+    The time is in ms since 1970; 0: now; None: not scheduled.
     """
     match verdict.reason:
         case explain_verdict.PAUSED:

@@ -1,4 +1,4 @@
-"""`explain`: what the crawl would do with a URL now, decided by the crawl's own rules.
+"""`explain`: whether the crawl would fetch a URL now, by its own rules.
 
 `StoredCrawl` reads the state that these rules need from the tables, for one URL: the link gate
 decides about admission, the agenda and the clocks about the time, `UrlRules` about the fetch.
@@ -59,7 +59,7 @@ from lycosa.url.traps import query_signature
 
 
 class Action(StrEnum):
-    """What the crawl does with a URL."""
+    """The action of the crawl for a URL."""
 
     FETCH = "fetch"
     DEFER = "defer"
@@ -68,7 +68,10 @@ class Action(StrEnum):
 
 @dataclass(slots=True, frozen=True)
 class Verdict:
-    """`reason`: of a wait or refusal; `at`: end of a wait, ms since 1970; None: not known."""
+    """The decision of the crawl about a URL.
+
+    `reason`: of a wait or refusal; `at`: end of a wait, ms since 1970; None: unknown.
+    """
 
     action: Action
     reason: str = ""
@@ -87,7 +90,10 @@ HOST_PAUSED, ROBOTS_UNKNOWN, ROBOTS_UNREACHABLE = (
 
 @dataclass(slots=True, frozen=True)
 class Candidate:
-    """How the gate treats a URL that is not stored: the row that it admits, or its refusals."""
+    """The gate's result for a URL that is not stored: a row, or refusals.
+
+    `links`: number of stored links to the URL.
+    """
 
     row: UrlRow | None
     refusals: tuple[str, ...]
@@ -95,7 +101,7 @@ class Candidate:
 
     @property
     def refusal(self) -> str:
-        """The first reason why the URL has no row; "" if it gets one."""
+        """The first reason why the gate admits no row; "" if it admits one."""
         if self.refusals:
             return self.refusals[0]
         return "" if self.row is not None else NO_LINK
@@ -112,7 +118,7 @@ class _AdmittedRows(AdmissionListener):
 
 
 class _StoredHosts:
-    """Hosts as the table has them; a host without a row is new."""
+    """The hosts from their table; a host without a row is new."""
 
     def __init__(self, rows: Iterable[HostRow], robots: RobotsCache, crawl: StoredCrawl) -> None:
         self._rows = {row.host_key: row for row in rows}
@@ -136,7 +142,7 @@ class _StoredHosts:
 
 
 class StoredCrawl:
-    """The crawl of a workspace as its tables have it, for one URL.
+    """The state of a crawl for one URL, from the tables of the workspace.
 
     Raises:
         UrlError: the URL cannot be parsed.
@@ -182,7 +188,7 @@ class StoredCrawl:
         )
 
     def count_suspect(self, assignment: Assignment) -> None:
-        """Nothing is fetched here, so nothing is counted."""
+        """Do nothing: `explain` fetches nothing, so no suspect is counted."""
 
     def rows(self) -> list[UrlRow]:
         """Return the URL's rows, one per collection and operation."""
@@ -196,11 +202,11 @@ class StoredCrawl:
         return links.sort("found_at").collect()
 
     def due_at(self, row: UrlRow) -> int | None:
-        """Return when the schedule wants a URL, ms since 1970, as the agenda does."""
+        """Return when a URL is due by the agenda, in ms since 1970; None: never."""
         return self._agenda.due_at(row)
 
     def verdict(self, row: UrlRow) -> Verdict:
-        """Return what a worker does with this row now."""
+        """Return the decision of a worker about this row now."""
         if row.operation not in KINDS:
             return Verdict(Action.DEFER, OPERATION)
         if row.state == UrlState.EXCLUDED:
@@ -222,8 +228,9 @@ class StoredCrawl:
         return Verdict(Action.DEFER, reason, at) if at > now_ms else decision
 
     def candidate(self, collection: str) -> Candidate:
-        """Return what the gate of a collection makes of the stored links to the URL; without any,
-        of a link from a seed.
+        """Return the result of a collection's gate for stored links to the URL.
+
+        Without stored links, the gate decides about a link from a seed.
         """
         gate, now_ms = self.assignments[collection].gate, self.clock.now_ms()
         sources, is_seed = self._sources(collection), self._is_seed(collection)
@@ -252,7 +259,7 @@ class StoredCrawl:
         return min((source.depth for source, _, _ in self._sources(collection)), default=0)
 
     def same_query(self) -> list[str]:
-        """Stored URLs with the same query parameters in another order."""
+        """Return stored URLs with the same query parameters in another order."""
         signature = query_signature(self._plain)
         if not signature:
             return []
@@ -315,8 +322,9 @@ class StoredCrawl:
         )
 
     def _sources(self, collection: str) -> list[tuple[UrlRow, Link, bool]]:
-        """Return the pages of a collection that link to the URL, with each link and whether the
-        page lets its links be followed.
+        """Return the pages of a collection that link to the URL.
+
+        Each with the link, and whether the page allows to follow its links.
         """
         if not self.links.height:
             return []

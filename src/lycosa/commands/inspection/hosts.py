@@ -29,7 +29,9 @@ _VISIT = (
 
 
 def list_hosts(root: str, like: str = "", offset: int = 0, count: int | None = None) -> HostTable:
-    """Return hosts whose name contains `like`, most pages first; without `count`, all.
+    """Return hosts, most pages first.
+
+    `like`: part of the name; `count`: maximum number, None: all.
 
     Raises:
         WorkspaceError: there is no workspace, or it is damaged.

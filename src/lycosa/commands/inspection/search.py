@@ -1,4 +1,4 @@
-"""`search`: in one workspace, or in several and in peers; and the results as a model."""
+"""`search` in workspaces and peers, and the model of its results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _OTHERS = re.compile(rb"^[^#\n]*\b(?:peers|workspaces)\b", re.MULTILINE)
 
 @dataclass(frozen=True)
 class SearchSources:
-    """Where to search: workspaces and peers. `local`: not in those of the configuration."""
+    """Workspaces and peers to search. `local`: not those of the configuration."""
 
     roots: Sequence[str]
     peers: Sequence[str] = ()
@@ -70,8 +70,9 @@ class SearchSources:
 
 
 class LocalSearcher:
-    """Searches a workspace, and others with it. Its index is opened once and follows the newest
-    generation.
+    """Searches a workspace, and on request others.
+
+    Its index is opened once, and reloaded when there is a newer generation.
     """
 
     def __init__(self, root: str) -> None:
@@ -79,7 +80,7 @@ class LocalSearcher:
         self._searcher: Searcher | None = None
 
     def search(self, request: SearchRequest, sources: SearchSources) -> SearchResults:
-        """Search the workspaces and peers; `sources` names this workspace first.
+        """Search the workspaces and peers; `sources` starts with this workspace.
 
         Raises:
             WorkspaceError: there is no workspace, or its index is damaged.
@@ -121,7 +122,10 @@ def _search_federated(
 
 
 def open_vectors(storage: Storage, config: Config) -> NearestChunks | None:
-    """Return the vectors of the configured encoder, which is loaded on use; None without one."""
+    """Return the vectors of the configured encoder; None if there is none.
+
+    The encoder is loaded on first use.
+    """
     if not config.encoder.source:
         return None
     from lycosa.vectors.encoders import load_encoder
@@ -140,7 +144,7 @@ def search_request(
     translate: Sequence[str] = (),
     **options: Any,
 ) -> SearchRequest:
-    """Return a request. `options` are other fields of `SearchRequest`, whose defaults apply.
+    """Return a request. `options`: the other fields of `SearchRequest`.
 
     Raises:
         UsageError: an option is wrong.
@@ -169,7 +173,7 @@ def search_request(
 
 
 def host_filter(site: str) -> str | None:
-    """Return the host of a site that a user names; None without one. Raises UsageError."""
+    """Return the host of a typed site; None for "". Raises UsageError."""
     if not site:
         return None
     from lycosa.url.site_name import site_name  # loads Polars
@@ -243,7 +247,7 @@ def _remark(note: str) -> ResultNote:
 
 
 def cached_copy(hit: Hit) -> str:
-    """Return where the newest copy of a page is shown: a path, or the URL of the peer that has it.
+    """Return the path of the newest copy of a page, or its URL on a peer.
 
     Empty for the pages of other local workspaces.
     """

@@ -21,7 +21,7 @@ from lycosa.page.html.markdown import MarkdownMode
 
 
 def fetch_hops(settings: FetchSettings, url: str) -> tuple[list[FetchHop], bytes]:
-    """Fetch a URL and what it redirects to; return the exchanges and the decoded last body."""
+    """Fetch a URL and follow redirects; return exchanges and the last body."""
     with OneOff(settings, url) as one:
         hops = list(one.hops())
     last = hops[-1].exchange
@@ -53,7 +53,7 @@ def _hop(hop: Hop) -> FetchHop:
 def fetch_page(
     settings: FetchSettings, url: str, mode: MarkdownMode = MarkdownMode.MAIN
 ) -> FetchedPage:
-    """Fetch and parse one page. `mode`: what its Markdown contains.
+    """Fetch and parse one page. `mode`: the content of its Markdown.
 
     Raises:
         WorkError: it is not allowed, there is no response, or it cannot be parsed.
@@ -62,14 +62,15 @@ def fetch_page(
 
 
 def read_fetched(exchange: Exchange, settings: FetchSettings, mode: MarkdownMode) -> FetchedPage:
-    """Parse an answer. Raises WorkError if it cannot be parsed."""
+    """Parse a response. Raises WorkError if it cannot be parsed."""
     page = read_page(exchange, settings, markdown=mode)
     return fetched_page(exchange.url, exchange.status, page)
 
 
 def parse_url(settings: FetchSettings, url: str, collections: Sequence[Collection] = ()) -> Page:
-    """Fetch one page and return what a crawl of the collections understands of it. Raises as
-    `fetch_page`.
+    """Fetch one page, and parse it as a crawl of the collections does.
+
+    Raises the errors of `fetch_page`.
     """
     return read_page(_last_exchange(settings, url), settings, collections=collections)
 
@@ -114,7 +115,7 @@ def _last_exchange(settings: FetchSettings, url: str) -> Exchange:
 
 
 def answer_of(last: Hop) -> Exchange:
-    """Return the answer of the last hop. Raises WorkError if there is none."""
+    """Return the last hop's exchange. Raises WorkError without a response."""
     if last.exchange is None:
         raise WorkError(f"{last.url}: {last.refused}")
     if last.exchange.error:
@@ -156,7 +157,7 @@ def page_metadata(declared: Metadata) -> PageMetadata:
 
 
 def robots_report(settings: FetchSettings, url: str) -> RobotsReport:
-    """Return what the robots.txt of a URL's origin decides about the URL."""
+    """Return whether robots.txt allows a URL, and the deciding line."""
     with OneOff(settings, url) as one:
         entry = one.robots(one.url)
         target, problem = one.url, one.robots_problem

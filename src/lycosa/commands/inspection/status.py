@@ -174,7 +174,7 @@ def pairs_of(frame: pl.DataFrame) -> dict[str, int]:
 
 
 def _rate(facts: Mapping[str, Any]) -> float | None:
-    """Mean visits a second between the first and the last."""
+    """Return the mean number of visits per second; None if there are too few."""
     if not facts["visits"] or facts["first"] == facts["last"]:
         return None
     seconds: float = (facts["last"] - facts["first"]).total_seconds()
@@ -183,7 +183,10 @@ def _rate(facts: Mapping[str, Any]) -> float | None:
 
 
 def waiting_for(urls: pl.LazyFrame, hosts: pl.LazyFrame, now_ms: int) -> pl.LazyFrame:
-    """Known URLs by what they wait for."""
+    """Return the number of known URLs by the reason for their wait.
+
+    The reason is `due`, `host_paused`, or that of a row with a later `not_before`.
+    """
     resting = hosts.filter(
         (pl.col("host") != "") & (pl.col("not_before").cast(pl.Int64) > now_ms)
     ).select("host_key", rests=True)
@@ -203,8 +206,9 @@ def waiting_for(urls: pl.LazyFrame, hosts: pl.LazyFrame, now_ms: int) -> pl.Lazy
 def due_again_of(
     urls: pl.LazyFrame, collections: Mapping[str, Collection], now_ms: int
 ) -> pl.LazyFrame:
-    """Visited URLs that are due again now, by collection; not of those that are `fresh`, whose
-    schedule the worker solves.
+    """Return the number of visited URLs that are due again now, by collection.
+
+    Without collections with `recrawl = "fresh"`: only the worker computes their schedule.
     """
     due = pl.lit(None, dtype=pl.Int64)
     for name, collection in collections.items():
@@ -219,7 +223,10 @@ def due_again_of(
 
 
 def _traps(counters: pl.DataFrame) -> list[TrapCount]:
-    """Return the counts by rule. Counters are per host, `stopped:RULE:PART` for a part of one."""
+    """Return the counts by rule.
+
+    Counters are per host; the counter `stopped:RULE:PART` is for a part of a host.
+    """
     urls: Counter[str] = Counter()
     parts: Counter[str] = Counter()
     for name, hosts, count in counters.iter_rows():

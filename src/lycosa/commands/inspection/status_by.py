@@ -1,8 +1,8 @@
-"""`status --by`: what a workspace holds, by language, collection, type or host; in bounded memory,
-exact.
+"""`status --by`: counts by language, collection, type or host.
 
-Read from the live tables in the order of their keys. Pages are the live ones; what was fetched are
-the page visits with a complete response (2xx, no redirect), of pages that are live.
+Counts are exact, and memory is bounded. They are computed from the live tables in the order of
+their keys. Only live pages are counted. A fetch is a page visit with a complete response (2xx, no
+redirect) of a live page.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _VISITED = (
     pl.col("first").min(),
     pl.col("newest").max(),
 )
-_MAX_WAITING = 200_000  # rows of parts that are not added up yet
+_MAX_WAITING = 200_000  # rows of parts before they are aggregated
 
 
 def groups_of(workspace: Workspace, by: By, config: Config, *, sites: bool = False) -> GroupTable:
@@ -96,7 +96,9 @@ def groups_of(workspace: Workspace, by: By, config: Config, *, sites: bool = Fal
 
 
 def read_groups(root: str, config: Config, by: str, *, sites: bool = False) -> GroupTable:
-    """Return the table by language, collection or type; table files may be replaced meanwhile.
+    """Return the table by language, collection or type.
+
+    Compaction may replace table files at the same time.
 
     Raises:
         UsageError: there is no such table.
@@ -151,7 +153,7 @@ def _named(
 
 
 def _fetched(pages: pl.DataFrame, visits: pl.DataFrame, by: By) -> pl.DataFrame:
-    """Return the fetched URLs by name."""
+    """Return the number, bytes and first and last time of the fetches by name."""
     if by == "type":
         rows = visits.with_columns(pl.col("content_type").alias("name"))
     elif pages.height:
@@ -224,10 +226,10 @@ def _number(row: Mapping[str, object], name: str) -> int:
 
 
 class Tally:
-    """Adds up the columns `sums`, keeps the least of `least` and the greatest of `greatest`, for
-    each of `keys`.
+    """Aggregates parts by `keys`.
 
-    A column `name` in `first` is carried along. Parts have all of these columns.
+    Results are the sums of the columns `sums`, the minima of `least`, the maxima of `greatest`, and
+    the first values of `first`. Parts have all of these columns.
     """
 
     def __init__(
@@ -250,7 +252,7 @@ class Tally:
         self._waiting = 0
 
     def add(self, part: pl.DataFrame) -> None:
-        """Take one part; its rows may share keys."""
+        """Add one part; several of its rows may have the same keys."""
         if part.height:
             self._parts.append(part.select(self._names))
             self._waiting += part.height

@@ -1,6 +1,8 @@
-"""Check a workspace: log, tables and archive (`lycosa.store.verify.check`), search index
-(`lycosa.index.verify`), link graph, translation tables, configuration, notes, leftovers and unknown
-files.
+"""Check all parts of a workspace.
+
+These are log, tables and archive (`lycosa.store.verify.check`), search index
+(`lycosa.index.verify`), link graph, translation tables, configuration, small files of commands,
+leftovers and unknown files.
 """
 
 from __future__ import annotations
@@ -72,12 +74,14 @@ _OTHERS_MAY_WRITE, _OTHERS_MAY_READ = 0o002, 0o077
 
 
 def check_workspace(root: str, *, deep: bool = False, clock: Clock | None = None) -> CheckReport:
-    """Check everything that can be checked; changes nothing. `deep` also reads every archived
-    record and every stored text.
+    """Check all parts of a workspace; changes nothing.
+
+    `deep`: also read every archived record and every stored text.
 
     Raises:
-        WorkspaceError: there is no workspace, or its `workspace.json` is damaged: without it
-        nothing can be read. UsageError: that kind of storage cannot hold one.
+        WorkspaceError: there is no workspace, or its `workspace.json` is damaged, so that nothing
+        else can be read.
+        UsageError: the kind of storage is not supported.
     """
     workspace = Workspace.open(root)
     report = verify(workspace, deep=deep)
@@ -203,7 +207,7 @@ def _configuration(workspace: Workspace) -> Iterator[Finding]:
 
 
 def _notes(storage: Storage) -> Iterator[Finding]:
-    """Small files that people's commands wrote."""
+    """Check the small files that commands wrote: watches, notes, submissions."""
     for name in storage.names(WATCHES):
         if name.endswith(".json") and (
             problem := _note_problem(storage, f"{WATCHES}/{name}", SearchOrder.from_json)
@@ -259,9 +263,7 @@ def _foreign(storage: Storage) -> Iterator[Finding]:
 
 
 def _leftovers(storage: Storage, now_ms: int) -> Iterator[Finding]:
-    """Yield what killed processes left: files that no log entry names, folders that were not
-    published.
-    """
+    """Yield unfinished files and unpublished folders of killed processes."""
     what, remedy = "left behind by a process that was killed", "remove it: `lycosa check --repair`"
     for top in ("", *sorted(_TOP)):
         folder = Path(storage.lock_path(top or "."))
@@ -284,7 +286,7 @@ def _abandoned(folder: Path, now_ms: int, *, deep: bool) -> Iterator[Path]:
 
 
 def _being_built(storage: Storage, relative: str) -> bool:
-    """Return whether a living process holds the lock of a staging folder."""
+    """Return whether a running process holds the lock of a staging folder."""
     if not os.path.basename(relative).startswith(BUILD_PREFIX):
         return False
     parent = os.path.dirname(relative)
@@ -311,9 +313,9 @@ def _is_locked(path: str) -> bool:
 
 
 def _rights(storage: Storage) -> Iterator[Finding]:
-    """Check permissions of other users.
+    """Check the permissions of other users.
 
-    Write access to the workspace controls the robot.
+    A user who can write to the workspace controls the crawler.
     """
     for relative in (".", CONFIGURATION, FILE, LOG, DATA, RUN, INBOX):
         if _mode(storage, relative) & _OTHERS_MAY_WRITE:
@@ -340,7 +342,7 @@ def _mode(storage: Storage, relative: str) -> int:
 
 
 def _is_of_tables(where: str) -> bool:
-    """Return whether the tables cannot be read because of a finding."""
+    """Return whether a finding at this path prevents reading the tables."""
     return where.endswith(".parquet") or where.startswith(f"{LOG}/") or where == "tables"
 
 

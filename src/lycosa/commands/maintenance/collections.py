@@ -1,4 +1,4 @@
-"""Collections one by one: listed, copied into a workspace of their own, purged."""
+"""List collections, copy one into another workspace, or purge one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from lycosa.store.workspace import Workspace
 
 
 def list_collections(workspace: Workspace, config: Config) -> list[CollectionSummary]:
-    """Return the collections that are configured or hold something, by name."""
+    """Return the collections that are configured or have data, by name."""
     state = workspace.state()
     languages = library_languages(config, state)
     groups = {row.name: row for row in groups_of(workspace, "collection", config).rows}
@@ -77,8 +77,9 @@ def list_collections(workspace: Workspace, config: Config) -> list[CollectionSum
 
 
 def copy_to(root: str, name: str, target: str) -> CopyReport:
-    """Copy a collection into another workspace, which is made if there is none. Raises as
-    `copy_collection` does, and OwnedError.
+    """Copy a collection into another workspace, which is created if necessary.
+
+    Raises the errors of `copy_collection`, and OwnedError.
     """
     source = Workspace.open(root)
     other = Workspace.open_or_create(target, source.partitions)
@@ -95,12 +96,14 @@ _ORPHAN = "left by an interrupted crawl; the next crawl processes it: run a craw
 
 
 def purge(root: str, name: str, config: Config) -> PurgeReport:
-    """Remove a collection from tables, archives, inbox and search index. Exports and copies are the
-    caller's.
+    """Remove a collection from tables, archives, inbox and search index.
+
+    Exports and copies are not removed.
 
     Raises:
         UsageError: it is configured, so that the next `run` would fetch it again; or the workspace
-        holds nothing of it. OwnedError: another process is crawling in this workspace.
+        has no data of it.
+        OwnedError: another process is crawling in this workspace.
     """
     if any(collection.name == name for collection in config.collection):
         raise UsageError(

@@ -22,8 +22,7 @@ from lycosa.vectors.update import VectorsReport, update_vectors
 def update_index(
     root: str, config: Config, engine: str = "", address: str = "", *, rebuild: bool = False
 ) -> IndexResult:
-    """Bring the search index up to the log, or rebuild it from the tables. Then encode the chunks
-    that have no vectors yet.
+    """Update or rebuild the search index, then encode chunks without vectors.
 
     Raises:
         OwnedError: another process is indexing this workspace.
@@ -40,8 +39,9 @@ def update_index(
 
 
 def encode_chunks(workspace: Workspace, config: Config) -> VectorsReport | None:
-    """Encode the chunks that have no vectors yet, and remove those of pages that are gone. None:
-    there is no encoder.
+    """Encode chunks without vectors, and remove those of removed pages.
+
+    Returns None if there is no encoder.
 
     Raises:
         ConfigError: the encoder of the settings cannot be used.

@@ -1,5 +1,6 @@
-"""Taking sites out of a workspace: excluded by an entry of the log, purged from its files, dropped
-from the search index.
+"""Remove sites from a workspace.
+
+They are excluded by an entry of the log, purged from its files, and removed from the search index.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from lycosa.watch.delivery import empty_outboxes
 def exclude_and_purge(
     root: str, config: Config, rules: Sequence[str], *, remove: bool
 ) -> ExclusionReport:
-    """Exclude the pages of `rules`; with `remove`, also delete all stored data of excluded pages.
+    """Exclude the pages of `rules`; `remove`: also delete their stored data.
 
-    `pending` has (place, reason) of data that is not deleted yet. It works during a crawl, which
-    applies the rules after its next commit.
+    `pending` has place and reason of data that is not deleted yet. A running crawl applies the
+    rules after its next commit.
 
     Raises:
         UsageError: there is no rule, or an invalid one.
@@ -73,8 +74,9 @@ def exclude_and_purge(
 
 
 def drop_vectors(workspace: Workspace) -> list[tuple[str, str]]:
-    """Remove the chunks of excluded and purged pages, and their vectors. Return (where, why) of
-    what is not removed yet.
+    """Remove the chunks and vectors of excluded and purged pages.
+
+    Returns (place, reason) of data that is not removed yet.
     """
     try:
         update_vectors(workspace, None)
@@ -84,7 +86,7 @@ def drop_vectors(workspace: Workspace) -> list[tuple[str, str]]:
 
 
 def pages_named(root: str, rule: str) -> int:
-    """Return how many pages of the workspace a rule names.
+    """Return how many pages of the workspace match a rule.
 
     Raises:
         UsageError: it is not a rule.
@@ -101,7 +103,7 @@ def pages_named(root: str, rule: str) -> int:
 
 
 def _drop_from_index(root: str, config: Config, pending: list[tuple[str, str]]) -> int:
-    """Make the index follow; returns the documents that it holds then."""
+    """Update the search index, and return its number of documents."""
     before = current_generation(root)
     if before is None:
         return 0

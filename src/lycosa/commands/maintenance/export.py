@@ -1,6 +1,4 @@
-"""An export of a library as one piece of work: here, or in a process of an engine, which tries it
-again when that dies.
-"""
+"""Exports of a library or of single pages, here or on an engine."""
 
 from __future__ import annotations
 
@@ -31,11 +29,11 @@ from lycosa.store.workspace import Workspace
 
 @dataclass(slots=True, frozen=True)
 class LibraryTask:
-    """What to export and where to. Picklable. On an engine of several machines `target` is a folder
-    that all of them see.
+    """The arguments of an export. Picklable.
 
-    `languages`: collection -> language that its pages are filed under. `file_bytes`: size at which
-    a new file is begun.
+    `target`: on an engine of several machines, a folder that all of them share. `languages`:
+    collection -> language under which its pages are exported. `file_bytes`: size at which a new
+    file is started.
     """
 
     location: str
@@ -50,9 +48,10 @@ class LibraryTask:
 
 @dataclass(frozen=True)
 class LibraryOptions:
-    """How to export. `full`: a page on each day it was fetched; `again`: rewrite existing days.
+    """Options of an export of a library.
 
-    `max_size`: size at which a new file is started; "": that of the kind.
+    `full`: a page on each day it was fetched; `again`: rewrite existing days. `max_size`: size at
+    which a new file is started; "": the default of the kind.
     """
 
     full: bool = False
@@ -103,7 +102,7 @@ def export_pages(
 
 
 def write_file(path: str, write: Callable[[BinaryIO], int]) -> int:
-    """Write a file, whole or not at all; return what `write` returns.
+    """Write a file completely or not at all; return the result of `write`.
 
     Raises:
         WorkError: it cannot be written.
@@ -114,7 +113,10 @@ def write_file(path: str, write: Callable[[BinaryIO], int]) -> int:
 
 @dataclass(frozen=True)
 class BulkOptions:
-    """How to load pages. `batch_bytes`: maximum size of a request; `again`: send all pages."""
+    """Options for loading pages into a search engine.
+
+    `batch_bytes`: maximum size of a request; `again`: send all pages.
+    """
 
     index: str = "lycosa"
     selection: BulkSelection = field(default_factory=BulkSelection)
@@ -160,8 +162,10 @@ def load_bulk(
 
 
 def export_task(task: LibraryTask) -> LibraryReport:
-    """Bring the library up to date. Raises what `lycosa.export.library.library.export_library`
-    raises, and WorkError where that says: again.
+    """Update a library.
+
+    Raises the errors of `lycosa.export.library.library.export_library`, and WorkError if a table
+    file was replaced meanwhile.
     """
     try:
         # older versions are read from the archive
@@ -183,11 +187,12 @@ def export_task(task: LibraryTask) -> LibraryReport:
 
 
 def export_on(engine: Engine, task: LibraryTask) -> LibraryReport:
-    """Export in a process of an engine. If it dies, another process continues after the finished
-    files.
+    """Export in a process of an engine.
+
+    If it dies, another process continues after the finished files.
 
     Raises:
-        WorkError: its process died three times; or as `export_task`.
+        WorkError: the process died three times, or as `export_task`.
     """
     (report,) = engine.map(export_task, [task])
     return report

@@ -1,8 +1,7 @@
-"""`lycosa check --repair`: what a check found and can be mended without a backup is mended, each by
-what it was made from.
+"""`lycosa check --repair`: repair damage that needs no backup.
 
-Nothing that was committed is touched: leftovers are removed, and what is derived (CDXJ, index,
-graph) is made anew.
+Committed data does not change: leftovers are removed, and derived data (CDXJ, index, graph) is
+rebuilt from its sources.
 """
 
 from __future__ import annotations
@@ -43,12 +42,15 @@ from lycosa.store.verify.findings import (
 from lycosa.store.workspace import Workspace
 
 _ORDER = (REMOVE, ENTRIES, CDXJ, VACUUM, GRAPH, INDEX)
-"""The index last: it is made of all the rest."""
+"""Order of the repairs. The index is last: it depends on all other data."""
 
 
 @dataclass(frozen=True)
 class RepairReport(CheckReport):
-    """The findings of a check, and what was repaired before it: (where, what or why not)."""
+    """The findings of a check after the repairs, and these repairs.
+
+    `repaired`: (place, repair); `not_repaired`: (place, reason).
+    """
 
     repaired: Sequence[tuple[str, str]] = ()
     not_repaired: Sequence[tuple[str, str]] = ()
@@ -89,7 +91,10 @@ def repair_workspace(root: str, *, deep: bool = False) -> RepairReport:
 def _jobs(
     workspace: Workspace, findings: Sequence[Finding]
 ) -> Iterator[tuple[str, Callable[[], str]]]:
-    """Yield the repairs in their order: those of single files one by one, the others once."""
+    """Yield place and function of each repair, in order.
+
+    Single files have one repair each, other kinds of damage one in all.
+    """
     each = {REMOVE: _remove, CDXJ: _write_cdxj}
     whole = {ENTRIES: _remove_entries, VACUUM: _sweep, GRAPH: _rank, INDEX: _index}
     for kind in _ORDER:
@@ -111,9 +116,12 @@ def _remove(workspace: Workspace, where: str) -> str:
 
 
 def _write_cdxj(workspace: Workspace, where: str) -> str:
-    """Raises ArchiveError if what the WARC gives is not what was committed."""
+    """Rebuild a CDXJ file from its WARC file.
+
+    Raises ArchiveError if the result differs from the committed index.
+    """
     storage, committed = workspace.storage, workspace.state().indexes[where]
-    storage.remove_empty_folders(where)  # of any origin
+    storage.remove_empty_folders(where)  # created by any process
     warc = where.removesuffix(".cdxj") + ".warc.gz"
     path = storage.files.local_path(warc)
     types = {
@@ -174,7 +182,7 @@ def _rank(workspace: Workspace) -> str:
             workspace.storage.folders.remove(f"{graph.FOLDER}/{name}")
     info = rank_workspace(workspace.root)
     if generations.numbers(workspace.storage) or workspace.storage.names(generations.FOLDER):
-        _index(workspace)  # it has read the one that was damaged
+        _index(workspace)  # the index was built with the damaged graph
     return f"rebuilt: generation {info.generation}"
 
 

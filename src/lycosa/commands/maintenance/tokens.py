@@ -1,8 +1,8 @@
-"""Who may write through the server: tokens that are shown once and stored as digests.
+"""Tokens for writing through the server: shown once, stored as digests.
 
 A token is 256 bits from the system's random source, so a plain SHA-256 of it cannot be reversed by
-guessing; a slow password hash would only slow the server. One file a token, `run/tokens/NAME.json`
-(mode 0600): adding is creating, revoking is deleting, and neither can lose another's.
+guessing; a slow password hash would only slow the server. Each token is a file,
+`run/tokens/NAME.json` (mode 0600): a token is added or revoked without rewriting any other.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from lycosa.store.storage.storage import Storage
 
 FOLDER = "run/tokens"
 PREFIX = "lycosa_"
-"""What every token begins with, so that a scanner of leaked secrets can know one."""
+"""Prefix of every token, for scanners that search for leaked secrets."""
 OWNER = "(this machine)"
-"""The name under which commands on this machine come, with the token of `run/owner.json`."""
+"""The holder of the token in `run/owner.json`: commands on this machine."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -35,7 +35,7 @@ _KEPT_MS = 2_000
 
 @dataclass(slots=True, frozen=True)
 class Token:
-    """What is stored of a token. `sha256` in hexadecimal."""
+    """The stored data of a token. `sha256` in hexadecimal."""
 
     name: str
     sha256: str
@@ -43,8 +43,9 @@ class Token:
 
 
 class Tokens:
-    """The tokens of a workspace. Threads may share it; what another process adds or removes is seen
-    within two seconds.
+    """The tokens of a workspace. Thread-safe.
+
+    Changes by other processes take effect within 2 s.
     """
 
     def __init__(self, storage: Storage, clock: Clock | None = None) -> None:
@@ -55,10 +56,10 @@ class Tokens:
         self._read_at: int | None = None
 
     def add(self, name: str) -> str:
-        """Make a token; its text is returned and cannot be had again.
+        """Create a token and return its text, which is not stored.
 
         Raises:
-            UsageError: the name is taken or is none.
+            UsageError: the name is invalid or already used.
         """
         if not _NAME.fullmatch(name):
             raise UsageError(
@@ -81,7 +82,7 @@ class Tokens:
         """Revoke a token.
 
         Raises:
-            UsageError: there is none of that name.
+            UsageError: there is no token with that name.
         """
         if name not in self.all(fresh=True):
             raise UsageError(
@@ -105,9 +106,9 @@ class Tokens:
             return self._tokens
 
     def holder(self, token: str) -> str | None:
-        """Return the holder of a token, None without one.
+        """Return the name of a token by its text; None if it is invalid.
 
-        Takes constant time for any token.
+        The comparison takes constant time.
         """
         holder = None
         digest = _digest(token)
@@ -124,7 +125,7 @@ class Tokens:
         return holder
 
     def _read(self, file: str) -> Token | None:
-        """None for a file that was just removed or is none of ours: it opens nothing."""
+        """Return the token in a file; None if the file is missing or invalid."""
         try:
             document = json.loads(self._storage.read(f"{FOLDER}/{file}") or b"null")
             sha256 = str(document["sha256"])

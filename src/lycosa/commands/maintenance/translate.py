@@ -1,4 +1,4 @@
-"""Tables of translations added to a workspace, learned for it, listed and removed."""
+"""Add, learn, list and remove translation tables of a workspace."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ _LANGUAGE = re.compile(r"^[a-z]{2,3}\Z")
 _INVALID_SHARE = 0.001  # of the characters of a dictionary that may be invalid UTF-8
 _LOOKED_AT = 100  # lines that distinguish a Wiktionary list from columns
 _WORDS = 4  # of a TMX unit that is a term and not a sentence
-# ISO 639-3 as dictd's files are named, and CLDR's names of Chinese: what the index calls these
-# languages.
+# ISO 639-3 codes in the file names of dictd, and CLDR's code of Chinese -> the index's codes
 _CODES = {
     "ara": "ar", "bul": "bg", "ces": "cs", "cmn": "zh", "dan": "da", "deu": "de", "ell": "el",
     "eng": "en", "fas": "fa", "fin": "fi", "fra": "fr", "gle": "ga", "hin": "hi", "hrv": "hr",
@@ -40,8 +39,9 @@ _PAIR = re.compile(r"(?:^|[-_.])([a-z]{2,3})[-_]([a-z]{2,3})(?=[-_.]|$)")
 
 
 def languages_of(path: Path, source: str, target: str) -> tuple[str, str]:
-    """Return the languages of a file: those given, else those in its name (`freedict-eng-deu`,
-    `en-cmn.txt`).
+    """Return the source and target language of a file.
+
+    Arguments that are "" are read from the file name, such as `freedict-eng-deu` or `en-cmn.txt`.
 
     Raises:
         UsageError: the name has none, or both are the same.
@@ -65,10 +65,12 @@ def languages_of(path: Path, source: str, target: str) -> tuple[str, str]:
 def add_dictionary(
     root: str, path: Path, source: str = "", target: str = "", name: str = ""
 ) -> TableInfo:
-    """Take a dictionary in: dictd's files, a list of Wiktionary, TSV, or the short units of a TMX.
+    """Add a dictionary: dictd files, a list of Wiktionary, TSV, or TMX.
+
+    Of a TMX file only the short units are used.
 
     Raises:
-        UsageError: it cannot be read, holds nothing for these languages, or there is a table of
+        UsageError: it cannot be read, has no entries for these languages, or there is a table with
         that name.
     """
     storage = Workspace.open(root).storage
@@ -83,11 +85,13 @@ def add_dictionary(
 def learn_table(
     root: str, paths: Sequence[Path], source: str = "", target: str = "", name: str = ""
 ) -> TableInfo:
-    """Learn a table from sentences and their translations: TSV of two columns, TMX, or two files
-    line by line.
+    """Learn a table from sentences and their translations.
+
+    `paths`: TSV files with two columns, TMX files, or two files with corresponding lines.
 
     Raises:
-        UsageError: a file cannot be read, nothing can be learned, or there is a table of that name.
+        UsageError: a file cannot be read, nothing can be learned, or there is a table with that
+        name.
     """
     storage = Workspace.open(root).storage
     if not paths:
@@ -104,12 +108,15 @@ def learn_table(
 
 
 def tables_of(root: str) -> OpenTables:
-    """Return the tables of a workspace, open. Raises WorkspaceError if there is no workspace."""
+    """Open the tables of a workspace. Raises WorkspaceError if there is none."""
     return open_tables(Workspace.open(root).storage)
 
 
 def remove_table(root: str, name: str) -> None:
-    """Raises UsageError if there is no such table, or if it is one of the crawl's."""
+    """Remove an added or learned table.
+
+    Raises UsageError if there is no such table; those learned from the crawl cannot be removed.
+    """
     storage = Workspace.open(root).storage
     names = storage.names(FOLDER)
     if name not in names:
@@ -124,8 +131,10 @@ def remove_table(root: str, name: str) -> None:
 def look_up(
     root: str, text: str, source: str = "", targets: Sequence[str] = ()
 ) -> list[TranslatedQuery]:
-    """Return the translations of a text into these languages, or all that have a table. Its own
-    language is identified if not given.
+    """Return the translations of a text.
+
+    `targets`: their languages; empty: all with a table. `source`: the language of the text; "": it
+    is identified.
     """
     opened = tables_of(root)
     parsed = ParsedQuery(tuple(Clause(word) for word in text.split()))

@@ -1,1 +1,1 @@
-"""Use cases whose input comes from untrusted programs, such as agents: with limits."""
+"""Use cases with limits, for input from untrusted programs such as agents."""

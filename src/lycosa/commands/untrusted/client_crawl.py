@@ -23,7 +23,7 @@ from lycosa.url.site_name import SiteScope
 
 
 def open_collection(config: Config, name: str, *, configured: bool) -> Config:
-    """Return the settings with a collection that takes any site, unless lycosa.toml has it."""
+    """Return the settings; a collection without configuration has scope `any`."""
     if configured:
         return config
     collections = tuple(
@@ -40,7 +40,7 @@ def crawl_for_client(call: CrawlCall, url: str, listeners: CrawlListeners) -> Cr
         call: without seeds; `config` as of `open_collection`. The workspace is created if there is
             none.
         url: a host for the whole site, or a URL.
-        listeners: what is called during the crawl.
+        listeners: functions that are called during the crawl.
 
     Raises:
         UsageError: the URL cannot be used, is outside the collection's scope or is excluded.
@@ -70,7 +70,7 @@ def focused_crawl_for_client(
     Args:
         parameters: those of `HuntRequest`.
         on_event: called with each event, see `lycosa hunt --jsonl`.
-        on_start: called with an object whose `stop` ends the crawl early.
+        on_start: called with an object with a method `stop`, which ends the crawl early.
 
     Raises:
         UsageError: the question or a seed is invalid, or there are no start pages.

@@ -26,7 +26,7 @@ from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.scope import hostname
 
 MAX_WAIT_S = 30.0
-"""Maximum wait for a paused host. A longer pause is an error that names it."""
+"""Maximum wait for a paused host. A longer pause is an error."""
 
 _MAX_HOSTS = 10_000
 _MAX_PAUSE_S = 3_600.0
@@ -36,7 +36,7 @@ class ClientFetches:
     """Fetches single pages politely. Threads may share it.
 
     Args:
-        root: the workspace whose exclusions apply; it may not exist.
+        root: the workspace with the exclusions to apply; it may not exist.
         config: the settings.
         delay_ms: minimum delay between two fetches of a host.
     """
@@ -57,7 +57,7 @@ class ClientFetches:
         self._ready_at: TTLCache[str, float] = TTLCache(_MAX_HOSTS, _MAX_PAUSE_S, now)
 
     def page(self, url: str, mode: MarkdownMode = MarkdownMode.MAIN) -> FetchedPage:
-        """Fetch and parse one page. `mode`: what its Markdown contains.
+        """Fetch and parse one page. `mode`: the content of its Markdown.
 
         Raises:
             UsageError: the URL cannot be fetched.
@@ -78,7 +78,7 @@ class ClientFetches:
         return read_fetched(answer_of(hops[-1]), settings, mode)
 
     def _exclusions(self) -> Callable[[str], str]:
-        """Return a function that returns why the operator excludes a URL, or ""."""
+        """Return a function that returns the reason of a URL's exclusion, or ""."""
         rules = exclusion_list(self._config)
         state, domains = None, None
         if open_storage(self._root).size(FILE) is not None:
@@ -96,7 +96,7 @@ class ClientFetches:
         return excluded
 
     def _wait(self, host: str) -> str:
-        """Wait for the next fetch of a host; return why it would take too long, or ""."""
+        """Wait for a host's pause; return an error if it is too long, else ""."""
         with self._lock:
             now = self._now()
             start = max(now, self._ready_at.get(host, now))

@@ -1,4 +1,4 @@
-"""SQL queries that come from others: read-only, with limits, each in a child process.
+"""SQL queries of untrusted users: read-only, limited, in child processes.
 
 The query engine cannot be interrupted, and a query may need any amount of memory. So a child runs
 it, which is killed when the time is over.
@@ -36,7 +36,10 @@ class SqlLimits:
 
 
 class _Child:
-    """A process that runs queries. Its methods raise OSError or EOFError when it died."""
+    """A process that runs queries.
+
+    Methods raise OSError or EOFError if it has died.
+    """
 
     def __init__(self, limits: SqlLimits) -> None:
         self._pipe, theirs = Pipe()
@@ -76,7 +79,7 @@ class _Child:
 
 
 class SqlRunner:
-    """Runs queries on the live tables of a workspace. Threads may share it; must be closed."""
+    """Runs queries on a workspace's live tables. Thread-safe; must be closed."""
 
     def __init__(self, root: str, limits: SqlLimits = SqlLimits()) -> None:
         self._root = root
@@ -88,8 +91,8 @@ class SqlRunner:
         """Run one query. `max_rows`: at most that of the limits.
 
         Raises:
-            UsageError: the query is invalid, reads something else than the tables, takes too long
-            or needs too much memory.
+            UsageError: the query is invalid, reads other data than the tables, takes too long, or
+            needs too much memory.
             WorkError: too many queries are running, or the workspace is damaged.
         """
         limits = self._limits

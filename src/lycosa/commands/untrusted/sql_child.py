@@ -1,7 +1,7 @@
-"""`python -m lycosa.commands.untrusted.sql_child DESCRIPTOR`: runs SQL queries of others, one at a
-time, until the pipe is closed.
+"""The child process that runs SQL queries until its pipe is closed.
 
-The process limits its own memory, CPU time and files. A query that exceeds a limit ends it.
+Call: `python -m lycosa.commands.untrusted.sql_child DESCRIPTOR`. The process limits its own memory,
+CPU time and files. A query that exceeds a limit ends it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 MAX_VALUE_CHARACTERS = 20_000
-"""Of a text in a row; the rest is cut off."""
+"""Maximum length of a text in a row; longer ones are truncated."""
 MAX_RESULT_CHARACTERS = 200_000
-"""Of all rows as JSON; the rows after it are left out."""
+"""Maximum length of all rows as JSON; further rows are omitted."""
 READY = b"ready"
 
 
@@ -53,7 +53,7 @@ def _answer(root: str, query: str, max_rows: int) -> Mapping[str, Any]:
         return {"error": str(error), "usage": isinstance(error, UsageError)}
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - what the query engine raises is about the query
+    except Exception as error:  # noqa: BLE001 - errors of the query engine are about the query
         reason = (str(error) or type(error).__name__).strip().partition("\n")[0]
         return {"error": f"the SQL query failed: {reason}", "usage": True}
 
@@ -62,7 +62,7 @@ def read_rows(root: str, query: str, max_rows: int) -> Mapping[str, Any]:
     """Run a query on the live tables; return the fields of `QueryResult` as JSON values.
 
     Raises:
-        UsageError: the query is invalid, or reads something else.
+        UsageError: the query is invalid, or reads other data than the tables.
         WorkspaceError: there is no workspace, or it is damaged.
     """
     tables = LiveTables(Workspace.open(root))
@@ -75,7 +75,7 @@ def read_rows(root: str, query: str, max_rows: int) -> Mapping[str, Any]:
 
 
 class _LimitedRows:
-    """Rows of JSON values, of limited size. `truncated`: whether something was left out."""
+    """Rows of JSON values, of limited size. `truncated`: parts were omitted."""
 
     def __init__(self, max_rows: int) -> None:
         self.rows: list[list[Any]] = []
