@@ -1,7 +1,7 @@
 """Starts the requests that may be made now, and passes responses on to be processed.
 
 `lycosa.crawl.policy.fetch_decision` decides about each URL; the frontier decides when a host may be
-fetched from. What a response means is decided by `lycosa.crawl.processing.response_processor`.
+fetched from. `lycosa.crawl.processing.response_processor` interprets responses.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 class Dispatcher:
     """Keeps as many requests in flight as the limits allow.
 
-    `max_pages`: pages of this call in all; None: no limit. `fetcher` ends the requests; documents
-    and rendered pages pass through more fetchers (`self.fetcher`).
+    `max_pages`: pages of this call in all; None: no limit. `fetcher` sends the requests;
+    `self.fetcher` also parses documents and renders pages.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Dispatcher:
         self._paused_collections = frozenset(collections)
 
     def pause(self, paused: bool) -> None:
-        """Start no requests while paused; those in flight end."""
+        """Start no requests while paused; those in flight continue."""
         self._paused = paused
 
     @property
@@ -108,7 +108,7 @@ class Dispatcher:
 
     @property
     def full(self) -> bool:
-        """Whether the page limit of this call is reached, with the pages in flight."""
+        """Whether pages and those in flight reach the page limit of this call."""
         return (
             self._max_pages is not None
             and self._crawl.progress.pages + self.pages_in_flight >= self._max_pages
@@ -122,8 +122,9 @@ class Dispatcher:
         return self._connections - self.fetcher.fetching
 
     def next_time(self) -> int | None:
-        """Return when something may be due at the earliest (ms, monotonic): a page, or the
-        robots.txt of a host that is paused; None: nothing waits.
+        """Return the earliest time of the next request (monotonic ms), or None.
+
+        It is for a page, or for the robots.txt of a paused host. None: nothing waits.
         """
         times = (
             self._crawl.frontier.next_time(),
@@ -133,7 +134,10 @@ class Dispatcher:
         return min((at for at in times if at is not None), default=None)
 
     def start_due(self, now: int) -> bool:
-        """Start the requests that may be made. False: none was started or deferred."""
+        """Start all requests that are allowed now.
+
+        Returns False if none was started or deferred.
+        """
         free = self.room
         room = self._prerequisites.start(now, free, self._start)
         moved = room < free
@@ -146,7 +150,7 @@ class Dispatcher:
         ):
             self.closed = self._closed_collections()
             if len(self.closed) == len(self._crawl.assignments):
-                break  # nothing may be fetched, so nothing is missing
+                break  # no request is allowed, so parked hosts are not needed
             rows = self._crawl.frontier.next(now, self.closed)
             if not rows:
                 if refilled or not self.refill_if_due(now):
@@ -158,8 +162,9 @@ class Dispatcher:
         return moved
 
     def _closed_collections(self) -> frozenset[str]:
-        """Return the collections that have as many requests in flight as they may, are paused, or
-        have used up their page quota.
+        """Return the collections that may fetch nothing now.
+
+        They are at their limit of requests in flight, are paused, or have used up their page quota.
         """
         return frozenset(
             name
@@ -171,12 +176,15 @@ class Dispatcher:
         )
 
     def refill_if_due(self, now: int) -> bool:
-        """Activate parked hosts that are due; returns whether anything was read."""
+        """Activate parked hosts that are due; return whether any were read."""
         due = self._crawl.scheduler.next_time()
         return due is not None and due <= now and self._crawl.scheduler.refill()
 
     def _send(self, rows: Rows) -> bool:
-        """Start the fetch of a URL, or do what the rules decided instead. True: a request began."""
+        """Start the fetch of a URL, or apply another decision.
+
+        Returns whether a request was started.
+        """
         if rows[0].operation not in KINDS:
             self._operations.serve(rows)
             return False
@@ -265,8 +273,9 @@ class Dispatcher:
     def _archive_early(
         self, exchange: Exchange, *, to_render: bool = False
     ) -> Callable[[], bytes] | None:
-        """Archive a document that is to be parsed, or a page that is to be rendered. `finish` gets
-        it again when it is.
+        """Archive a document to be parsed, or a page to be rendered.
+
+        `finish` gets the exchange when that is done. Returns a function that returns its body.
         """
         assert isinstance(exchange.token, Task)
         self._requests.process_response(exchange, exchange.token)

@@ -1,9 +1,9 @@
-"""What responses pass through between the network and the worker: parsing of documents, rendering.
+"""The steps between network and worker: parsing of documents, rendering.
 
-A document is archived when it arrives and passed to the pool of parsers; a page that is to be
-rendered, to the browser. The worker receives its exchange when that is done. Nothing waits
-meanwhile: its host is fetched from, commits proceed without it, and what a kill leaves is read from
-the archive by the next worker. Where very many documents wait, nothing new is fetched.
+A document is archived when it arrives and passed to the pool of parsers; a page to be rendered is
+passed to the browser. The worker receives the exchange when that is done. Meanwhile its host is
+fetched from, and commits proceed without it. After a kill the next worker reads it from the
+archive. If very many documents wait, nothing new is fetched.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ if TYPE_CHECKING:
     from lycosa.crawl.rendering.rendering import Renders
 
 MAX_UNPARSED = 1_000
-"""Documents that may wait before nothing new is fetched: they are on the disk twice meanwhile, at
-most 10 GB at the default limits.
+"""Number of waiting documents at which no request is started.
+
+They are on the disk twice, at most 10 GB at the default limits.
 """
 
 _SLICE_MS = (
-    10  # how long to wait for the network alone while documents or pages are being worked on
+    10  # longest wait for the network while documents are parsed or pages rendered
 )
 
 
 class Fetcher(Protocol):
-    """Starts requests and returns exchanges, failed ones included: libcurl over the network, or a
-    simulated web with its own clock.
+    """Starts requests and returns exchanges, including failed ones.
+
+    Implementations: libcurl over the network, and a simulated web with its own clock.
     """
 
     @property
@@ -63,8 +65,8 @@ class Fetcher(Protocol):
 class FetchPipeline:
     """A fetcher that returns documents when they are parsed, and pages when they are rendered.
 
-    `archive_document` archives a document, and returns a way to its body; None: it need not be
-    parsed, and is passed on like any other response.
+    `archive_document` archives a document, and returns a function that returns its body; None: it
+    need not be parsed, and is returned like any other response.
     """
 
     def __init__(
@@ -83,18 +85,18 @@ class FetchPipeline:
 
     @property
     def active(self) -> int:
-        """Exchanges that were started and not yet returned."""
+        """Number of exchanges that were started and not yet returned."""
         rendering = self._renders.pending if self._renders is not None else 0
         return self._fetcher.active + self.unparsed + rendering
 
     @property
     def fetching(self) -> int:
-        """How many of them are on the network."""
+        """Number of active exchanges on the network."""
         return self._fetcher.active
 
     @property
     def unparsed(self) -> int:
-        """How many of them are documents that have arrived and are not parsed."""
+        """Number of active exchanges that are received documents, not yet parsed."""
         return self._documents.pending + len(self._left)
 
     def start(self, request: Request) -> None:
@@ -102,8 +104,9 @@ class FetchPipeline:
         self._fetcher.start(request)
 
     def wait(self, timeout_ms: int) -> list[Exchange]:
-        """Return what has finished, waiting for the first one at most `timeout_ms`; less if a page
-        in the browser requests something.
+        """Return finished exchanges; wait for the first one at most `timeout_ms`.
+
+        The wait ends earlier if a page in the browser has a request.
         """
         for document in self._left:
             self._documents.begin(document.exchange, document.load)
@@ -118,7 +121,7 @@ class FetchPipeline:
                 return finished
 
     def _wait_once(self, left_ms: int, finished: list[Exchange]) -> int:
-        """Wait for the network, the parsers or the browser; returns how long at most."""
+        """Wait for network, parsers or browser; return the longest wait (ms)."""
         rendering = self._renders is not None and self._renders.pending > 0
         on_network = self._fetcher.active > 0
         working = rendering or (on_network and self._documents.pending > 0)
@@ -134,7 +137,10 @@ class FetchPipeline:
         return slice_ms
 
     def _divert(self, exchange: Exchange) -> bool:
-        """Pass a document to the parsers, or a page to the browser. False: it is neither."""
+        """Pass a document to the parsers, or a page to the browser.
+
+        Returns False if the response is neither.
+        """
         if _is_whole_page(exchange) and self._documents.wants(exchange):
             load = self._archive_document(exchange)
             if load is not None:
@@ -147,7 +153,7 @@ class FetchPipeline:
         return self._renders.takes(exchange)
 
     def _rendered(self, finished: list[Exchange]) -> bool:
-        """Add the pages that are rendered. True: the browser has new requests."""
+        """Add the rendered pages. Return whether the browser has new requests."""
         if self._renders is None:
             return False
         before = len(self._renders.prerequisites)
@@ -161,20 +167,20 @@ class FetchPipeline:
         self._requisites.clear()
 
     def sleep(self, timeout_ms: int, wake: StopFlag) -> None:
-        """Let time pass while nothing is active, at most until `wake` is set."""
+        """Sleep while nothing is active, at most until `wake` is set."""
         if self._renders is not None:
             self._renders.pump()
         self._documents.rest()
         self._fetcher.sleep(timeout_ms, wake)
 
     def stop(self) -> None:
-        """End what is on the network; documents and pages that have arrived are worked on."""
+        """End exchanges on the network; parsing and rendering continue."""
         self._fetcher.stop()
 
     def leave(self) -> None:
         """Stop parsing and rendering.
 
-        What has arrived stays in the archive, for the next `wait` or for the next worker.
+        Received documents and pages are archived, for the next `wait` or the next worker.
         """
         self._left += self._documents.stop()
         if self._renders is not None:

@@ -1,9 +1,9 @@
-"""Discovery of pages by sitemaps (named by robots.txt), by feeds (named by pages), and by both as
-configured.
+"""Discovery of pages by sitemaps and feeds.
 
-A sitemap or feed is a row of `urls` of its own, with the operation `sitemap` or `feed`: it survives
-a kill, waits in the same queue under the same politeness, and is read again on a schedule of its
-own. Its entries are admitted like links; its dates of change make known pages due.
+Sitemaps are named by robots.txt, feeds by pages, and both by the configuration. A sitemap or feed
+is a row of `urls` of its own, with the operation `sitemap` or `feed`: it survives a kill, waits in
+the same queue under the same politeness, and is read again on a schedule of its own. Its entries
+are admitted like links; its dates of change make known pages due.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from lycosa.url.scope import hostname
 
 SITEMAP, FEED = "sitemap", "feed"
 KINDS = {"": VisitKind.PAGE, SITEMAP: VisitKind.SITEMAP, FEED: VisitKind.FEED}
-"""Operation -> what its visits are for."""
+"""Operation -> kind of its visits."""
 
 MAX_SITEMAPS = 50
-"""Sitemaps of one robots.txt that are read; further ones are counted."""
+"""Maximum sitemaps of one robots.txt; further ones are counted."""
 
 MAX_INDEXED = 1_000
-"""Sitemaps that the indexes of one robots.txt lead to (in one run); further ones are counted."""
+"""Maximum sitemaps in the indexes of one robots.txt, in one run."""
 
 MAX_HOPS = 5
 """Maximum length of a chain of indexes and redirects to a sitemap or feed."""
@@ -47,7 +47,7 @@ MAX_HOPS = 5
 MAX_FEEDS = 5
 """Feeds of one page that are read."""
 
-_COUNTED = 10_000  # robots files whose indexed sitemaps are counted; then the count restarts
+_COUNTED = 10_000  # robots.txt files with counts of indexed sitemaps; then counts restart
 
 _FEED_LINK = LinkKind.FEED.value
 _MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -55,8 +55,7 @@ _INTERVALS = {
     FEED: (5 * _MINUTE_MS, 30 * _MINUTE_MS, _DAY_MS),
     SITEMAP: (_HOUR_MS, _DAY_MS, 7 * _DAY_MS),
 }
-# Least, first and longest time until it is read again: halved when it named something new, doubled
-# when it did not.
+# Least, first and longest interval between reads: halved if the file had new URLs, else doubled.
 
 
 class Discovery:
@@ -69,10 +68,10 @@ class Discovery:
         self._indexed: Counter[tuple[str, str]] = Counter()
 
     def configured(self) -> None:
-        """Admit the feeds and sitemaps that the configuration names.
+        """Admit the configured feeds and sitemaps.
 
         Raises:
-            UrlError: one of them cannot be used.
+            UrlError: one of their URLs cannot be used.
         """
         for name, assignment in self._crawl.assignments.items():
             for url in assignment.collection.feed_urls:
@@ -81,8 +80,9 @@ class Discovery:
                     self.admit(name, identity, FEED, "", 0)
 
     def from_robots(self, origin: str, sitemaps: Sequence[str]) -> None:
-        """Admit the sitemaps that an origin's robots.txt names, for each collection that takes URLs
-        of the origin.
+        """Admit the sitemaps in an origin's robots.txt.
+
+        They are admitted for each collection with URLs of the origin in its scope.
         """
         if not sitemaps:
             return
@@ -112,7 +112,7 @@ class Discovery:
                     )
 
     def from_page(self, row: UrlRow, links: Iterable[Link]) -> None:
-        """Admit the feeds that a page names, where they lie in the collection's scope."""
+        """Admit the feeds that a page links to, if the collection's scope allows."""
         assignment = self._crawl.assignments[row.collection]
         if not assignment.collection.feeds:
             return
@@ -128,7 +128,7 @@ class Discovery:
                 )
 
     def read(self, exchange: Exchange, headers: Headers, row: UrlRow, visit: Visit) -> None:
-        """Apply a sitemap or feed that was fetched."""
+        """Apply the entries of a fetched sitemap or feed."""
         crawl = self._crawl
         decoded = decode_with(exchange, headers, self._max_decoded)
         sitemap = read_sitemap(
@@ -166,8 +166,9 @@ class Discovery:
         crawl.urls.apply_claims(row.collection, claims)
 
     def redirect(self, row: UrlRow, target: str) -> None:
-        """Admit what a sitemap or feed redirects to, as one; a feed that a page named must stay in
-        the collection's scope.
+        """Admit the redirect target of a sitemap or feed, with the same operation.
+
+        A feed that a page links to must not leave the collection's scope.
         """
         gate = self._crawl.assignments[row.collection].gate
         if row.redirects >= MAX_HOPS:
@@ -179,7 +180,7 @@ class Discovery:
             )
 
     def _follow_index(self, row: UrlRow, sitemaps: list[str]) -> None:
-        """Admit the sitemaps that an index names; their number is limited."""
+        """Admit the sitemaps of an index, up to the limit."""
         gate = self._crawl.assignments[row.collection].gate
         if row.redirects >= MAX_HOPS:
             gate.refuse("sitemap_hops", len(sitemaps))
@@ -197,8 +198,9 @@ class Discovery:
             )
 
     def settle(self, row: UrlRow, *, changed: bool) -> None:
-        """Schedule the next read of a sitemap or feed, or finish it where the
-        collection refetches nothing.
+        """Schedule the next read of a sitemap or feed.
+
+        It is not read again if the collection refetches nothing.
         """
         crawl = self._crawl
         collection = crawl.assignments[row.collection].collection
@@ -217,13 +219,14 @@ class Discovery:
         crawl.urls.settle(row, UrlState.KNOWN, "scheduled")
 
     def _has_urls(self, name: str, origin: str) -> bool:
-        """Return whether a collection has URLs of the origin's host: sitemaps of hosts with
-        redirects only are not read.
+        """Return whether a collection has URLs of the origin's host.
+
+        If not, for example if the host only redirects, its sitemaps are not read.
         """
         queue = self._crawl.frontier.hosts.get(
             self._crawl.identifier.identify(f"{origin}/").host_key
         )
-        # In a replay no URL is active yet: what is replayed was requested for some collection.
+        # In a replay no URL is active yet; the replayed robots.txt was requested for a collection.
         return queue is not None and (
             not queue.heads or name in queue.heads or len(self._crawl.assignments) == 1
         )
@@ -231,8 +234,9 @@ class Discovery:
     def admit(
         self, name: str, identity: UrlId, operation: str, referrer: str, depth: int, hops: int = 0
     ) -> bool:
-        """Add a row for a sitemap or feed. Return whether it is new. `hops`: indexes and redirects
-        that led to it.
+        """Add a row for a sitemap or feed. Return whether it is new.
+
+        `hops`: number of indexes and redirects that led to it.
         """
         crawl = self._crawl
         gate, seen = crawl.assignments[name].gate, crawl.assignments[name].seen

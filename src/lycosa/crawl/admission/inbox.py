@@ -1,9 +1,9 @@
 """Submitted URLs: files in the workspace's `inbox`, applied like links.
 
-A file is one JSON object: `collection`, `urls` (text), `submitted_at`, perhaps `operation`. The
-commit with the resulting rows names the file, which is then deleted. After a kill in between it is
-applied again, so nothing is lost. Applying twice changes nothing: a known URL is made due only if
-it was last visited before it was submitted.
+A file is one JSON object: `collection`, `urls` (text), `submitted_at`, optionally `operation`. The
+commit with the resulting rows has the name of the file, which is then deleted. After a kill in
+between it is applied again, so nothing is lost. Applying twice changes nothing: a known URL is made
+due only if it was last visited before it was submitted.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ MAX_FILE_BYTES = 16 * 2**20
 
 
 SETTLED_MS = 5_000
-"""A file that cannot be read may be one that is still being written: only after this time is it
-given up.
-"""
+"""Time during which an unreadable file may still be being written."""
 
-_BATCH_URLS = 1_000  # per look into the tables
-_SECOND_MS = 999  # a time that is written in whole seconds may be so much later
+_BATCH_URLS = 1_000  # per read of the tables
+_SECOND_MS = 999  # maximum error of a time in whole seconds
 
 
 class Submission(BaseModel):
-    """An inbox file. `operation`: what is to be done with the pages, and those that they lead to
-    (`lycosa.crawl.policy.operations`); empty: they are fetched.
+    """An inbox file.
+
+    `operation`: the operation for the pages and all pages reachable from them
+    (`lycosa.crawl.policy.operations`); empty: the pages are fetched.
     """
 
     model_config = ConfigDict(strict=True, defer_build=True)
@@ -50,7 +50,10 @@ class Submission(BaseModel):
     operation: str | None = None
 
     def at_ms(self, now_ms: int) -> int:
-        """Return when it was submitted (ms since 1970), at the latest that the text may mean."""
+        """Return the time of submission (ms since 1970).
+
+        Of a time in whole seconds, it is the end of that second.
+        """
         try:
             at = datetime.fromisoformat(str(self.submitted_at))
             at_ms = round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
@@ -60,7 +63,7 @@ class Submission(BaseModel):
 
 
 Renewals = dict[str, dict[UrlId, int]]
-"""Known URLs that were submitted again, by collection, and when (as of `Submission`)."""
+"""Collection -> submitted URLs that are known -> time of submission."""
 
 
 class Inbox:
@@ -77,7 +80,7 @@ class Inbox:
         self._settled: set[str] = set()
 
     def admit(self) -> None:
-        """Admit the new URLs of waiting files, before replay.
+        """Admit the new URLs of waiting files. Call it before replay.
 
         An earlier worker may have fetched some of them and died.
         """
@@ -91,9 +94,7 @@ class Inbox:
                     gate.seed(url, self._crawl.clock.now_ms())
 
     def apply(self) -> int:
-        """Apply the files that have arrived.
-
-        Return how many URLs were admitted or due.
+        """Apply new files, and return how many URLs were admitted or are due.
 
         Unusable URLs are counted as refused.
         """
@@ -133,7 +134,7 @@ class Inbox:
         ]
 
     def _read(self, name: str) -> Submission | None:
-        """Return None for a file that is not an inbox file."""
+        """Return the submission in a file; None if it cannot be read as one."""
         path = f"{INBOX}/{name}"
         try:
             if (self._storage.size(path) or 0) > MAX_FILE_BYTES:
@@ -149,7 +150,7 @@ class Inbox:
         )
 
     def _submit(self, submission: Submission, renewals: Renewals) -> int:
-        """Admit new URLs, and add known ones to `renewals`.
+        """Admit new URLs and return their number; add known ones to `renewals`.
 
         URLs of remote partitions are sent to their owners.
         """
@@ -181,7 +182,7 @@ class Inbox:
     def renew(self, collection: str, identity: UrlId, submitted_at: int) -> bool:
         """Make a submitted URL due unless it was visited since.
 
-        Return whether it is due.
+        Returns whether it is due.
         """
         return self._renew({collection: {identity: submitted_at}}) > 0
 
@@ -198,14 +199,14 @@ class Inbox:
         return renewed
 
     def _is_new(self, row: UrlRow, submitted_at: int) -> bool:
-        """Return whether the URL was not visited since the submission, and is not due anyway."""
+        """Return whether a submission makes the URL due: not visited since."""
         if row.state == UrlState.KNOWN:
             return row.not_before > self._crawl.clock.now_ms() and row.state_at <= submitted_at
         return row.visited_at <= submitted_at
 
 
 def partition_of(name: str, partitions: int) -> int:
-    """Return the partition whose owner applies an inbox file of that name."""
+    """Return the partition of an inbox file: its owner applies the file."""
     return xxh3_64_intdigest(name.encode()) % partitions
 
 

@@ -1,7 +1,7 @@
 """From links to rows of the frontier: rules, scope, depth, and whether the URL is new.
 
-This is a hot path (50 links a page); `bench/crawl.py` guards it. Most links of a page occurred on
-the previous page, so decisions are cached by the link's text and the costly steps run once per URL.
+This is a hot path (50 links per page): bench/crawl.py. Most links of a page also occur on the
+previous page, so decisions are cached by the link's text and the costly steps run once per URL.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ _NAMED = Way()
 
 
 class AdmissionListener:
-    """Receives what a gate decides; does nothing. For one collection each."""
+    """Receives the decisions of a collection's gate; this base does nothing."""
 
     def admitted(self, rows: Sequence[UrlRow]) -> None:
-        """New URLs were admitted, in this order."""
+        """Handle new URLs, in the order of admission."""
 
     def depth_decreased(self, collection: str, identity: UrlId, depth: int) -> None:
-        """A shorter path to a known URL was found."""
+        """Handle a shorter path to a known URL."""
 
     def linked(self, collection: str, identity: UrlId, source: str) -> None:
-        """The page `source` links to a known URL."""
+        """Handle a link from the page `source` to a known URL."""
 
 
 class _KnownUrls:
-    """The URLs of one collection. Reports new ones together, because most of a page are of one
-    host.
+    """The known URLs of one collection.
+
+    New URLs are reported together, because most links of a page lead to one host.
     """
 
     def __init__(self, collection: str, seen: SeenUrls, listener: AdmissionListener) -> None:
@@ -85,23 +86,23 @@ class _KnownUrls:
             self._listener.admitted(rows)
 
     def decrease_depth(self, identity: UrlId, depth: int) -> None:
-        """A shorter path to a known URL was found."""
+        """Record and report a shorter path to a known URL."""
         self._seen.put(identity, depth)
         self.report()  # it may be among them
         self._listener.depth_decreased(self._collection, identity, depth)
 
     def link(self, identity: UrlId, source: str) -> None:
-        """The page `source` links to a known URL."""
+        """Report a link from the page `source` to a known URL."""
         self.report()
         self._listener.linked(self._collection, identity, source)
 
 
 class LinkGate:
-    """Decides which URLs one collection admits, and at what depth each is known.
+    """Decides which URLs one collection admits, and at which depth.
 
     `screen` (optional) returns for a new link the reason to refuse it (a trap, a type that cannot
-    be indexed) and the URL to take instead. `remote_links` (optional) sends URLs of partitions
-    that other workers hold to these workers.
+    be indexed) and the URL to admit instead. `remote_links` (optional) sends URLs of remote
+    partitions to their workers.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class LinkGate:
         self.refused: Counter[str] = Counter()
 
     def restrict_to(self, reach: Reach) -> None:
-        """Extend a walk by the links of the pages within it; depth is then no limit."""
+        """Extend a walk by the links of its pages, without a depth limit."""
         self.depth_limit, self._reach = None, reach
 
     def refuse(self, reason: str, number: int = 1) -> None:
@@ -139,18 +140,19 @@ class LinkGate:
 
     @contextmanager
     def uncounted(self) -> Iterator[None]:
-        """Do not count what is refused in this context."""
+        """Do not count links that are refused in this context."""
         before = self.refused.copy()
         yield
         self.refused = before
 
     def seed(self, url: str, now_ms: int) -> UrlId:
-        """Admit a seed, at depth 0, if its partition is held here; it is not sent to another
-        worker, because every worker has the seeds. `allow` and `deny` are for links: a seed may be
-        a hub outside them.
+        """Admit a seed, at depth 0, if its partition is held here.
+
+        It is not sent to other workers, because every worker has the seeds. `allow` and `deny`
+        apply to links only: a seed may be a hub that they exclude.
 
         Raises:
-            UrlError: it cannot be used.
+            UrlError: the URL cannot be used.
         """
         identity = self._identifier.identify(self._rules.apply(normalise(url)))
         reason = self.admission.refuse(identity.url)
@@ -167,15 +169,13 @@ class LinkGate:
         return self.remote_links is None or self.remote_links.holds(identity.partition)
 
     def holds_target(self, target: str) -> bool:
-        """Return whether the target of a link, rewritten by the collection's rules, is in a
-        partition that is held here.
-        """
+        """Return whether the rewritten target of a link is in a held partition."""
         return self.remote_links is None or self.remote_links.holds(
             self._identifier.identify(self._rules.apply(target)).partition
         )
 
     def follow(self, source: UrlRow, links: Iterable[Link], now_ms: int) -> None:
-        """Admit what the links of a visited page lead to, one deeper than the page."""
+        """Admit the link targets of a visited page, one level deeper."""
         if self._reach is not None:
             links = list(links)
             self.extend(source.id.url_key, self.followed(links), 1)
@@ -186,7 +186,7 @@ class LinkGate:
         for target, anchor, rel, kind, _ in links:
             if kind not in _FOLLOWED:
                 if kind in _REQUISITES and self._collection.requisites:
-                    # a part of the page: as deep as it
+                    # a part of the page: it has the page's depth
                     self._admit(target, source.depth, now_ms, Way(source.id.url, kind=kind))
                 continue
             if rel and respect_nofollow and "nofollow" in rel:
@@ -214,13 +214,14 @@ class LinkGate:
         return self.admit(target, source.depth, now_ms, way)
 
     def admit(self, target: str, depth: int, now_ms: int, way: Way) -> str:
-        """Admit one normalised URL. Return "", also for a known URL or one of another worker's
-        partition; or the reason why it is refused, which is counted.
+        """Admit one normalised URL. Return "", or the reason why it is refused.
+
+        Refusals are counted. A known URL, or one in a remote partition, is not refused.
         """
         return self.admit_all(((target, way),), depth, now_ms)[0]
 
     def admit_all(self, targets: Iterable[tuple[str, Way]], depth: int, now_ms: int) -> list[str]:
-        """Apply `admit` to several URLs, which are reported together."""
+        """Apply `admit` to several URLs, and report the new ones together."""
         refusals = [self._admit(target, depth, now_ms, way) for target, way in targets]
         self._urls.report()
         return refusals
@@ -232,7 +233,7 @@ class LinkGate:
         refusal: str | None = self.admission.refuse(url)
         if refusal is None:
             if self.depth_limit is not None and depth > self.depth_limit:
-                # not cached: another page may lead there at less depth
+                # not cached: another page may link to it at less depth
                 self.refused[Refusal.DEPTH] += 1
                 return Refusal.DEPTH
             refusal = self._enter(self._identifier.identify(url), depth, now_ms, way)
@@ -244,8 +245,9 @@ class LinkGate:
         return ""
 
     def receive(self, identity: UrlId, depth: int, now_ms: int, way: Way) -> str:
-        """Admit a URL that another worker discovered, under this worker's settings. Return why not,
-        or "".
+        """Admit a URL that another worker discovered, by this worker's settings.
+
+        Returns the reason why it is refused, or "".
         """
         refusal: str | None = self.admission.refuse(identity.url)
         if refusal is Refusal.PATTERN and way.kind == INBOX_LINK:
@@ -260,8 +262,10 @@ class LinkGate:
         return refusal or ""
 
     def extend(self, source_key: int, targets: Iterable[str], step: int) -> list[UrlId]:
-        """In a restricted walk, record the targets of a URL within reach, `step` links further.
-        Return the URLs that are reached for the first time or by a shorter path.
+        """Record the link targets of a URL in a restricted walk.
+
+        They are `step` links further from the start than the URL. Returns the URLs that are reached
+        for the first time or by a shorter path.
         """
         distance = self._reach.distance(source_key) if self._reach is not None else None
         if self._reach is None or distance is None:
@@ -288,12 +292,13 @@ class LinkGate:
                 yield target
 
     def takes(self, url: str) -> bool:
-        """Return whether a normalised URL lies in the collection's scope (nothing is counted)."""
+        """Return whether a normalised URL is in the collection's scope."""
         return self.admission.refuse(url) in (None, Refusal.PATTERN)
 
     def rewrite(self, target: str) -> str:
-        """Return a normalised link as rewritten by the collection's rules; "" if it was refused and
-        that is cached.
+        """Return a normalised link, rewritten by the collection's rules.
+
+        Returns "" if the cache has a refusal of the link.
         """
         return "" if isinstance(self._verdicts.get(target), str) else self._rules.apply(target)
 
@@ -306,7 +311,9 @@ class LinkGate:
         return self._identifier.identify(self._rules.apply(normalise(url)))
 
     def enter_imported(self, identity: UrlId, depth: int, now_ms: int, way: Way) -> bool:
-        """Enter a URL whose page is imported, regardless of scope and depth. False: it was known.
+        """Add the URL of an imported page, regardless of scope and depth.
+
+        Returns False if it was known.
 
         Raises:
             KeyError: another URL has this key.
@@ -327,8 +334,9 @@ class LinkGate:
         return counts
 
     def refuses(self, row: UrlRow) -> Refusal | None:
-        """Return why today's configuration would not admit a row (a narrower call stops what an
-        earlier one admitted).
+        """Return why the current configuration would not admit a row, or None.
+
+        A call with narrower limits stops URLs that an earlier call admitted.
         """
         refusal = self.admission.refuse(row.id.url)
         if refusal is Refusal.PATTERN and row.depth == 0:
@@ -364,7 +372,7 @@ class LinkGate:
     def _enter_instead(
         self, reason: str, instead: str, depth: int, now_ms: int, way: Way
     ) -> str | None:
-        """Count the refusal, and admit the URL under which the page is available."""
+        """Count the refusal, and admit the other URL of the page."""
         self.refused[reason] += 1
         return self.admission.refuse(instead) or self._enter(
             self._identifier.identify(instead), depth, now_ms, way
@@ -373,8 +381,9 @@ class LinkGate:
     def _hand_on(
         self, remote_links: RemoteLinks, identity: UrlId, depth: int, now_ms: int, way: Way
     ) -> str | None:
-        """Send a URL of a remote partition, after a pre-fetch filter by its text. Its owner decides
-        whether it is new.
+        """Send a URL of a remote partition, if the pre-fetch filter allows.
+
+        The owner of the partition decides whether the URL is new.
         """
         if depth and not remote_links.was_sent(identity):
             reason, instead = remote_links.screen(identity.url)
@@ -387,5 +396,8 @@ class LinkGate:
 
 
 def _leads_back(instead: str, way: Way) -> bool:
-    """Return whether the page redirects to itself with a session, so that it has no other URL."""
+    """Return whether the page redirects to itself with a session ID.
+
+    Such a page has no other URL.
+    """
     return way.redirects > 0 and instead == way.referrer

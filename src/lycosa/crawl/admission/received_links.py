@@ -1,9 +1,9 @@
-"""URLs that other workers discovered in the partitions held here: their `found` rows, read from the
-log's files and applied.
+"""Applies the URLs that other workers discovered in held partitions.
 
-Applying is an upsert (least depth, highest priority, earliest first_seen_at), so a row applied
-twice changes nothing. A commit records up to which entry each partition has applied all rows. A
-read without new rows makes no commit, or idle workers would make each other commit forever.
+These are `found` rows in the log's files. Applying is an upsert (least depth, highest priority,
+earliest first_seen_at), so a row applied twice changes nothing. A commit records up to which entry
+each partition has applied all rows. A read without new rows does not cause a commit: otherwise
+idle workers would cause each other to commit forever.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ _TABLE = TABLES["found"]
 
 
 class ReceivedLinks(CrawlListener):
-    """Applies found rows as the claim's view of the log shows them. Not while a commit is being
-    written, which moves that view.
+    """Applies found rows by the claim's view of the log.
+
+    Do not call it while a commit is being written, because a commit changes that view.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class ReceivedLinks(CrawlListener):
         }
         # every entry up to this one is read, and its rows are applied (committed or not)
         self.read_to = min(self._cursor.values())
-        # partition -> the first entry with rows of a collection that is not worked here
+        # partition -> the first entry with rows of a collection that is not crawled here
         self._left: dict[int, int] = {}
         self._paths: set[str] = set()
         self._replaced = False  # since a commit last recorded the read positions
@@ -91,8 +92,9 @@ class ReceivedLinks(CrawlListener):
         return rows
 
     def record_positions(self) -> None:
-        """Have the next commit record the read positions, if a vacuum may wait for it; call it
-        periodically.
+        """Let the next commit record the read positions if a vacuum may need them.
+
+        Call it periodically.
         """
         if (
             self._replaced
@@ -101,8 +103,9 @@ class ReceivedLinks(CrawlListener):
             self._crawl.buffer.batch.require_applied()
 
     def applied_entries(self) -> dict[int, int]:
-        """Return the read positions for the commit that is cut now: partition -> entry, where they
-        are beyond those in the log.
+        """Return partition -> read position for the commit that is cut now.
+
+        Only positions beyond those in the log are included.
         """
         if not self._paths and not self.rows:
             return {}  # no worker sends URLs
@@ -172,7 +175,10 @@ class ReceivedLinks(CrawlListener):
             claims[collection][identity] = max(modified_at, claims[collection].get(identity, 0))
 
     def _improve(self, collection: str, identity: UrlId, way: Way) -> None:
-        """Finish the upsert for a row in memory; a row that only the tables hold is older."""
+        """Finish the upsert for a row in memory.
+
+        Rows that are only in the tables are older and do not change.
+        """
         row = self._crawl.urls.find(collection, identity)
         if row is None:
             return

@@ -1,7 +1,7 @@
 """URLs of remote partitions: rows of `found` in the commit of the page that links to them.
 
-Applying such a row is an upsert, so a row too many does no harm; a page's menu sent 10,000 times
-would. What was sent is therefore remembered, as far as a bounded memory goes.
+Applying such a row is an upsert, so a superfluous row does no harm; the links of a menu sent 10,000
+times would. So sent URLs are remembered, in bounded memory.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from lycosa.store.tables.rows import Row, found_row
 INBOX_LINK = "inbox"
 """The kind of a found row for a submitted URL; its `first_seen_at` is the time of submission."""
 
-# URLs of one collection, twice: the older half is forgotten when the newer is full; 20 MB
+# URLs in each of two halves per collection: a full newer half replaces the older; 20 MB
 _REMEMBERED = 65_536
 
 
 class Way(NamedTuple):
-    """How a URL was discovered. `modified_at`: last change according to a sitemap or feed;
-    `first_seen_at`: time of discovery; both ms since 1970 or 0.
+    """How a URL was discovered.
+
+    `modified_at`: last change according to a sitemap or feed; `first_seen_at`: time of discovery;
+    both ms since 1970 or 0.
     """
 
     referrer: str = ""
@@ -42,9 +44,10 @@ class _Sent(NamedTuple):
 
 
 class RemoteLinks:
-    """Sends a collection's URLs of remote partitions. `put` receives the rows; `screen` is the
-    pre-fetch filter by text. `again_ms`: after this time a link is sent again, for collections that
-    refetch linked pages; None: never.
+    """Sends a collection's URLs of remote partitions.
+
+    `put` receives the rows; `screen` is the pre-fetch filter by text. `again_ms`: time after which
+    a link is sent again, for collections that refetch linked pages; None: never.
     """
 
     def __init__(
@@ -74,8 +77,9 @@ class RemoteLinks:
         return key in self._new or key in self._old
 
     def send(self, identity: UrlId, depth: int, now_ms: int, way: Way, operation: str = "") -> bool:
-        """Send a URL, unless its owner would learn nothing. True if it was not sent before, as far
-        as is remembered.
+        """Send a URL, unless it was sent with the same or better data.
+
+        Returns whether no earlier sending is remembered.
         """
         key = operation_key(identity.url_key, operation)
         sent = self._new.get(key) or self._old.get(key)

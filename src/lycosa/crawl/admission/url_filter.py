@@ -1,9 +1,8 @@
-"""Pre-fetch filter: URLs in scope that are not fetched, because the operator excluded them, they
-cannot be indexed, or they are traps.
+"""Pre-fetch filter: refuses or defers URLs in scope.
 
-Each rule has a name, is counted, and is shown by `lycosa explain`. Rules that need only the URL
-refuse it at admission. Rules about the content of a host's pages defer its URLs, because they may
-be wrong.
+Reasons are exclusions by the operator, types that cannot be indexed, and traps. Each rule has a
+name, is counted, and is shown by `lycosa explain`. Rules that need only the URL refuse it at
+admission. Rules about the content of a host's pages defer its URLs, because they may be wrong.
 """
 
 from __future__ import annotations
@@ -27,29 +26,31 @@ from lycosa.url.scope import hostname
 from lycosa.url.traps import TrapRule, query_signature, trap, without_session
 
 FREE_SUSPECTS = 200
-"""Number of suspected traps of a collection that a worker fetches nevertheless, on hosts that the
-operator named: a small site may repeat the same text on every page, and an endless one costs no
-more than this. Other hosts get what their pages earn.
+"""Number of suspected traps of a collection that are fetched nevertheless.
+
+Only on hosts of seeds: a small site may repeat the same text on every page, and an endless one
+costs no more than this. On other hosts, suspected traps are always deferred.
 """
 
 # above this number of named hosts, most are not small sites with repetitive pages
 _MAX_NAMED_HOSTS = 8
-_SUSPECT_SHARE = 0.015  # of a collection's pages, where more hosts are named
+_SUSPECT_SHARE = 0.015  # of a collection's pages, if more hosts are named
 
 PUT_OFF_MS = 7 * 86_400_000
 """A URL that a rule about content defers is checked again after this time."""
 
-# hosts whose pages are compared; of others only the stopped parts are stored, in their rows
+# hosts with comparisons of pages; the rows of other hosts have only their stopped parts
 _BOOKS = 2_000
-_SIGNATURES = 100_000  # queries whose permutations are detected; then the set is cleared
+_SIGNATURES = 100_000  # queries remembered to detect permutations; then the set is cleared
 _DAY_MS = 86_400_000
-# paths of which there may be many: the lines of their texts are compared
+# paths with many variants: the lines of their texts are compared
 _VARIES = re.compile("[?0-9]")
 
 
 class ExclusionCheck:
-    """Exclusions by the operator: a file, read again when it changes, and the exclusions in the
-    log.
+    """Exclusions by the operator, in a file and in the log.
+
+    The file is read again when it changes.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class ExclusionCheck:
         self._log = log
 
     def rule(self, url: str) -> ExclusionRule | None:
-        """Return the rule of the file that forbids a normalised URL."""
+        """Return the rule of the file that excludes a normalised URL, or None."""
         if self._file is None:
             return None
         host = hostname(url)
@@ -77,7 +78,9 @@ class ExclusionCheck:
 
 
 class FilterResult(NamedTuple):
-    """Why a new URL is refused, "" if it is not; `instead`: another URL of the same page, which is
+    """The result of the filter for a new URL.
+
+    `reason`: why it is refused; "": it is not. `instead`: another URL of the same page, which is
     admitted.
     """
 
@@ -100,9 +103,7 @@ class UrlFilter:
         documents: bool = True,
         plugins: Plugins | None = None,
     ) -> None:
-        """`documents`: PDF, office files etc. are parsed, so their names are no reason to
-        refuse them.
-        """
+        """`documents`: PDF, office files etc. are parsed, so not refused by name."""
         self._documents = documents
         self._name = collection.name
         self._plugins = plugins if plugins is not None and plugins.has("admit_url") else None
@@ -141,8 +142,9 @@ class UrlFilter:
         return FilterResult(f"trap_{rule}") if rule else _ADMITTED
 
     def _permuted(self, url: str) -> bool:
-        """Return whether the same query parameters occurred in another order. (Each admitted URL is
-        checked once.)
+        """Return whether the same query parameters occurred in another order.
+
+        Call it once per admitted URL.
         """
         signature = query_signature(url)
         if not signature:
@@ -163,15 +165,16 @@ class UrlFilter:
 
 
 def free_suspects(named_hosts: int, pages: int, most: int = FREE_SUSPECTS) -> int:
-    """Return how many suspected traps a collection with so many pages may fetch: `most`; where very
-    many hosts are named at most a small share of its pages, or a small web would consist mostly of
-    traps.
+    """Return how many suspected traps a collection may fetch.
+
+    With many named hosts it is at most a small share of the collection's pages: otherwise a small
+    collection could consist mostly of traps.
     """
     return most if named_hosts <= _MAX_NAMED_HOSTS else min(most, int(pages * _SUSPECT_SHARE))
 
 
 class HostTraps:
-    """Content of each host's pages, and the parts of the host that are deferred because of it."""
+    """Content of each host's pages, and the parts of the host that it defers."""
 
     def __init__(self) -> None:
         self._books: dict[int, HostGroups] = {}  # the last used one last
@@ -194,7 +197,7 @@ class HostTraps:
         host.record_traps(book.counters())
 
     def observe(self, host: HostRow, identity: UrlId, page: Page, status: int) -> None:
-        """Learn from a visited page."""
+        """Record the content of a visited page."""
         book = self._book(host)
         path = _path(identity.url)
         book.observe(

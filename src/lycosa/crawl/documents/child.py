@@ -1,10 +1,10 @@
-"""`python -m lycosa.crawl.documents.child DESCRIPTOR`: parses documents for a crawl, one at a time,
-until the pipe is closed.
+"""The child process that parses documents until its pipe is closed.
 
-The process limits itself before it receives the first document: address space, CPU time (renewed
-for each document), wall-clock time (an alarm, for what waits without working), size of files, no
-children, no core dumps. A document that exceeds a limit ends the process, and costs nothing else.
-Should the crawl die meanwhile, the same limits end this process.
+Call: `python -m lycosa.crawl.documents.child DESCRIPTOR`. The process limits itself before it
+receives the first document: address space, CPU time (renewed for each document), wall-clock time
+(an alarm, for parsers that wait without using the CPU), size of files, no children, no core dumps.
+A document that exceeds a limit ends the process, without further damage. If the crawl dies, the
+same limits end this process.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ from lycosa.processes.platform import limit_memory
 from lycosa.text.identify import identify
 
 _WARMING = "so much depends"
-"""Short enough to need every model of the language identifier, which loads them before the first
-document's time limit starts.
+"""A text so short that the language identifier needs all of its models.
+
+They are then loaded before the time limit of the first document starts.
 """
 
 

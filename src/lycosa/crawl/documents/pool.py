@@ -1,8 +1,8 @@
-"""Processes that parse documents, so that a hostile file costs that file only.
+"""Child processes for documents, so that a hostile file damages no more.
 
-Each process is driven by a thread: it sends one document and waits for the reply. A child that
-takes too long, dies, or replies with something else than a page is replaced; its document becomes a
-page without text and with a fault.
+Each process is controlled by a thread, which sends one document and waits for the reply. A child
+that takes too long, dies, or replies with anything other than a page is replaced; its document
+becomes a page without text and with a fault.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from lycosa.page.documents.kinds import begins_as_document, kind_of
 from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_MEMORY, FAULT_TIMEOUT
 from lycosa.page.html.markdown import MarkdownMode
 
-# then a new one: libraries leak, and state left by an earlier file is discarded
+# then a new process: libraries leak memory, and state of earlier files is discarded
 _DOCUMENTS_PER_CHILD = 500
-_MAX_STARTS = 3  # deaths of children before they are ready, after which a document fails
+_MAX_STARTS = 3  # a document fails after so many children that died before they were ready
 _IDLE_S = 60.0  # a child takes about 100 MB
-# bytes of waiting documents that are held in memory; others are loaded again when it is their turn
+# bytes of waiting documents in memory; others are loaded from the archive when they are parsed
 _MAX_HELD_BYTES = 64 * 2**20
 _START_S = 120.0  # to start a child, on a machine with other work
-_PEEK_BYTES = 2_048  # of a coded body: enough for the first bytes of what is in it
+_PEEK_BYTES = 2_048  # of an encoded body: enough to decode the first bytes
 _PEEK_DECODED = 1_024
 _FAULT_OF_SIGNAL: dict[int, str] = {
     int(signal.SIGXCPU): FAULT_TIMEOUT,
@@ -59,7 +59,7 @@ _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "RAYON_NUM_THREADS", "POL
 
 
 def document_limits(config: Config) -> DocumentLimits:
-    """Return the limits that the configuration sets."""
+    """Return the configured limits."""
     crawl, fetch = config.crawl, config.fetch
     return DocumentLimits(
         crawl.documents,
@@ -71,8 +71,10 @@ def document_limits(config: Config) -> DocumentLimits:
 
 
 class PendingDocument(NamedTuple):
-    """A document to be parsed. `load` returns its body again, so that it need not stay in memory;
-    None: it stays. `markdown`: what `Page.markdown` contains; None: it has none.
+    """A document to be parsed.
+
+    `load` returns its body, so that it need not be in memory; None: it is in memory. `markdown`:
+    the content of `Page.markdown`; None: no Markdown.
     """
 
     exchange: Exchange
@@ -81,7 +83,7 @@ class PendingDocument(NamedTuple):
 
 
 class _Child:
-    """One process. Its methods raise OSError or EOFError when it died."""
+    """One process. Its methods raise OSError or EOFError if it has died."""
 
     def __init__(self, limits: DocumentLimits) -> None:
         from multiprocessing import Pipe
@@ -112,7 +114,7 @@ class _Child:
             raise EOFError
 
     def send(self, exchange: Exchange, markdown: MarkdownMode | None) -> None:
-        """Send a document: of the exchange only what parsing needs."""
+        """Send a document: only the parts of the exchange that parsing needs."""
         self._timer = threading.Timer(self._seconds, self._time_out)
         self._timer.start()
         document = Exchange(
@@ -128,7 +130,7 @@ class _Child:
         self._pipe.send((document, markdown))
 
     def receive(self) -> ParsedExchange:
-        """Wait for the page. Raises BadReply too."""
+        """Wait for the page. Raises also BadReply."""
         reply = self._pipe.recv_bytes(MAX_REPLY)
         self._cancel_timer()
         self._parsed += 1
@@ -147,12 +149,12 @@ class _Child:
             self._timer.cancel()
 
     def kill(self) -> int:
-        """Kill the process, and return the signal that it died of."""
+        """Kill the process, and return the number of the signal that ended it."""
         self.process.kill()
         return max(-self.process.wait(), 0)
 
     def close(self) -> str:
-        """Kill the process, and return the fault of a document that it died of."""
+        """Kill the process, and return the fault of the document that ended it."""
         died_of = self.kill()
         self._cancel_timer()
         self._pipe.close()
@@ -160,9 +162,10 @@ class _Child:
 
 
 class DocumentPool:
-    """Parses documents in other processes, which start with the first document. Its methods are for
-    one thread. Pickled, it is its limits: each process has children of its own. `markdown`: of
-    documents that are begun, see `PendingDocument`.
+    """Parses documents in child processes, started for the first document.
+
+    Not thread-safe. Only the limits are pickled: each process has its own children. `markdown`: for
+    all documents of `begin`, see `PendingDocument`.
     """
 
     def __init__(self, limits: DocumentLimits, markdown: MarkdownMode | None = None) -> None:
@@ -175,7 +178,7 @@ class DocumentPool:
         self._idle: list[_Child] = []
         self._stopping = False
         self._busy_at = 0.0
-        # by the exchange's id: what the last `wait` returned
+        # results of the last `wait`, by `id` of the exchange
         self._latest: dict[int, tuple[Exchange, ParsedExchange]] = {}
 
     def __reduce__(self) -> tuple[type[DocumentPool], tuple[DocumentLimits]]:
@@ -183,7 +186,7 @@ class DocumentPool:
 
     @property
     def pending(self) -> int:
-        """How many documents were begun and not returned by `wait`."""
+        """Number of documents that were begun and not yet returned by `wait`."""
         return len(self._pending)
 
     def wants(self, exchange: Exchange) -> bool:
@@ -200,8 +203,9 @@ class DocumentPool:
         return kind_of(body) is not None
 
     def begin(self, exchange: Exchange, load: Callable[[], bytes] | None = None) -> None:
-        """Have a document parsed; `wait` returns it. Where many wait and `load` returns its body
-        again, it is left without one until it is its turn.
+        """Start to parse a document; `wait` returns it.
+
+        If many documents wait, the body is dropped until it is parsed; `load` must return it then.
         """
         held = sum(len(document.exchange.body) for document in self._pending.values())
         if load is not None and held + len(exchange.body) > _MAX_HELD_BYTES:
@@ -209,7 +213,7 @@ class DocumentPool:
         self._submit(PendingDocument(exchange, load, self._markdown))
 
     def wait(self, timeout_ms: int) -> list[tuple[Exchange, ParsedExchange]]:
-        """Return what has been parsed, waiting for the first one at most `timeout_ms`."""
+        """Return parsed documents; wait for the first one at most `timeout_ms`."""
         ended = []
         timeout_s = timeout_ms / 1000
         with suppress(Empty):
@@ -223,8 +227,9 @@ class DocumentPool:
         return ended
 
     def read(self, exchange: Exchange, markdown: MarkdownMode | None = None) -> ParsedExchange:
-        """Return a document's page: as the last `wait` returned it, or parsed now. Where no process
-        may parse, there is none.
+        """Return a document's page, from the last `wait` or parsed now.
+
+        There is no page if the limits allow no process.
         """
         if not self.limits.processes:
             return ParsedExchange(None)
@@ -237,12 +242,12 @@ class DocumentPool:
             del self._pending[future]
 
     def rest(self) -> None:
-        """End children that have had nothing to do for a while."""
+        """End the children if all have been idle for a while."""
         if self._children and not self._pending and time.monotonic() - self._busy_at > _IDLE_S:
             self.close()
 
     def stop(self) -> list[PendingDocument]:
-        """Give up what `wait` has not returned yet, and return it."""
+        """Cancel and return the documents that `wait` has not returned."""
         abandoned = list(self._pending.values())
         self._pending.clear()
         self._latest = {}
@@ -303,7 +308,7 @@ class DocumentPool:
         return ParsedExchange(Page(size=len(exchange.body), faults=[fault]))
 
     def _start(self) -> _Child | None:
-        """Start a child. None: it died."""
+        """Start a child. Returns None if it died."""
         child = _Child(self.limits)
         self._children.append(child)
         if self._stopping:  # `stop` may not have seen it

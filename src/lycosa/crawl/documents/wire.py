@@ -1,7 +1,7 @@
 """Messages between the crawl and the processes that parse documents.
 
-Requests are pickled: the crawl is trusted. Replies are JSON, validated field by field: a child that
-a hostile file has taken over can send any bytes, and must not be able to run code here with them.
+Requests are pickled: the crawl is trusted. Replies are JSON, validated field by field: a child
+under the control of a hostile file can send any bytes, which must not run code here.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from lycosa.core.dataclass import dataclass
 from lycosa.core.records import Page
 
 MAX_REPLY = 128 * 2**20
-"""Bytes of a page on its way back: the longest text that is stored, in JSON's escapes, and its
-links.
-"""
+"""Maximum size of a reply: the longest stored text as JSON, and its links."""
 
 CLOCK_SHARE = 5
 """Wall-clock limit of a document as a multiple of its CPU limit: the machine has other work."""
@@ -31,8 +29,10 @@ class BadReply(Exception):
 
 @dataclass(slots=True, frozen=True)
 class DocumentLimits:
-    """How documents are parsed. `processes`: at once; 0: none are parsed. `timeout_ms`: of CPU
-    time; `CLOCK_SHARE` times that by the clock.
+    """Limits for parsing documents.
+
+    `processes`: number of processes; 0: no document is parsed. `timeout_ms`: CPU time; the limit of
+    wall-clock time is `CLOCK_SHARE` times that.
     """
 
     processes: int = 2
@@ -51,17 +51,17 @@ class _Reply(BaseModel):
 
 
 def encode_reply(page: Page | None, error: str, truncated: bool) -> bytes:
-    """Encode a page, or why there is none."""
+    """Encode a page, or the error if there is none."""
     return json.dumps(
         {"page": None if page is None else asdict(page), "error": error, "truncated": truncated}
     ).encode()
 
 
 def decode_reply(data: bytes) -> tuple[Page | None, str, bool]:
-    """Decode what `encode_reply` made.
+    """Decode a reply of `encode_reply`.
 
     Raises:
-        BadReply: it did not; or a field is not what the tables take.
+        BadReply: the data has another form, or a field has a value that the tables cannot store.
     """
     try:
         reply = _Reply.model_validate_json(data)
