@@ -25,9 +25,7 @@ MAX_UNPARSED = 1_000
 They are on the disk twice, at most 10 GB at the default limits.
 """
 
-_SLICE_MS = (
-    10  # longest wait for the network while documents are parsed or pages rendered
-)
+_SLICE_MS = 10  # longest wait for the network while documents are parsed or pages rendered
 
 
 class Fetcher(Protocol):

@@ -99,7 +99,7 @@ def fetch_decision(rows: Rows, rules: Sequence[Rule]) -> list[Decision]:
 
 
 class HostLookup(Protocol):
-    """Hosts as the rules read them."""
+    """Access to hosts for the rules."""
 
     def row(self, host_key: int) -> HostRow: ...
 
@@ -128,7 +128,7 @@ class RuleState(Protocol):
 
 
 class UrlRules:
-    """The rules that need only what is stored of a URL and its host.
+    """The rules that need only the stored rows of a URL and its host.
 
     `load_sitemaps` receives the sitemaps of a robots.txt that an earlier run fetched.
     """
@@ -164,8 +164,9 @@ class UrlRules:
         return ()
 
     def robots_unknown(self, rows: Rows) -> Sequence[Decision]:
-        """Defer until the origin's robots.txt is fetched. A stored one is loaded, with its
-        sitemaps.
+        """Defer until the origin's robots.txt is fetched.
+
+        A stored, current one is loaded with its sitemaps.
         """
         state, origin = self._state, url_origin(rows[0].id.url)
         now_ms = state.clock.now_ms()
@@ -177,8 +178,9 @@ class UrlRules:
         return ()
 
     def robots_unreachable(self, rows: Rows) -> Sequence[Decision]:
-        """robots.txt could not be fetched, so everything is disallowed until the next attempt
-        (RFC 9309, section 2.3.1.4).
+        """Defer while robots.txt is unreachable: then everything is disallowed.
+
+        RFC 9309, section 2.3.1.4.
         """
         robots, origin = self._state.robots, url_origin(rows[0].id.url)
         if robots.reachable(origin):
@@ -188,7 +190,7 @@ class UrlRules:
         return (Defer(rows, clock.monotonic_ms() + wait_ms, whole_host=True),)
 
     def robots_disallow(self, rows: Rows) -> Sequence[Decision]:
-        """robots.txt disallows the URL."""
+        """Decline a URL that robots.txt disallows."""
         url = rows[0].id.url
         if self._state.robots.allowed(url, url_origin(url)):
             return ()
@@ -221,8 +223,9 @@ class UrlRules:
         return None
 
     def page_budget_of_host(self, rows: Rows) -> Sequence[Decision]:
-        """Decline if the host, registrable domain or part of the host has reached its page limit
-        (`max_pages_per_host`, `max_pages_per_domain`, `max_prefix_share`).
+        """Decline if the host, its part or its registrable domain is at its limit.
+
+        Limits: `max_pages_per_host`, `max_prefix_share`, `max_pages_per_domain`.
         """
         state, decisions = self._state, list[Decision]()
         for row in rows if state.budgets.limited else ():
@@ -235,8 +238,9 @@ class UrlRules:
         return decisions
 
     def suspected_trap(self, rows: Rows) -> Sequence[Decision]:
-        """Decline a URL in a part of the host without new content. On hosts of seeds, some of them
-        are fetched.
+        """Decline a URL in a part of the host without new content.
+
+        On hosts of seeds, some of them are fetched.
         """
         state, decisions = self._state, list[Decision]()
         for row in rows:
@@ -255,8 +259,9 @@ class UrlRules:
         return decisions
 
     def _adding(self, assignment: Assignment, limit: int) -> int:
-        """Count the fetches in flight that may add a page to this collection. Revisits and other
-        collections' fetches do not; 0 if all together cannot reach the limit.
+        """Return how many fetches in flight may add a page to this collection.
+
+        Revisits do not. Returns 0 if all fetches in flight together cannot reach the limit.
         """
         if assignment.in_flight < limit:
             return 0
@@ -271,7 +276,7 @@ class UrlRules:
 class FetchRules(UrlRules):
     """The rules of one worker.
 
-    `renew_quota` applies the coordinator's latest answer; without a coordinator it does nothing.
+    `renew_quota` applies the coordinator's latest reply; without a coordinator it does nothing.
     """
 
     def __init__(
@@ -301,8 +306,9 @@ class FetchRules(UrlRules):
         )
 
     def separate_request_profiles(self, rows: Rows) -> Sequence[Decision]:
-        """Collections whose requests differ (language, cookies, credentials) fetch one after the
-        other.
+        """Defer the rows with another request profile than the first row.
+
+        Profiles differ in language, cookies or credentials. Their requests are sent one at a time.
         """
         _, others = self._profiles.together(rows)
         return (Defer(others),) if others else ()
@@ -325,8 +331,9 @@ class FetchRules(UrlRules):
         return (Defer(rows, max(login.next_try, now + BLOCKED_RETRY_MS)),)
 
     def refetch_budget(self, rows: Rows) -> Sequence[Decision]:
-        """Defer if the collections' daily budgets of revisits are used up. First visits and
-        operations need none.
+        """Defer if the collections' daily budgets of revisits are used up.
+
+        First visits and operations need no budget.
         """
         scheduler = self._crawl.scheduler
         revisits = [
@@ -345,8 +352,10 @@ class FetchRules(UrlRules):
         return () if any(reservations) else (Defer(rows, by_schedule=True),)
 
     def quota_lease(self, rows: Rows) -> Sequence[Decision]:
-        """Defer if the quota lease has no page for these rows. The last rule: it counts them as in
-        flight first, so that a concurrent report includes them.
+        """Defer if the quota lease has no page for these rows.
+
+        This is the last rule: it counts the rows as in flight first, so that a concurrent ping
+        includes them.
         """
         assignments = self._crawl.assignments
         for row in rows:

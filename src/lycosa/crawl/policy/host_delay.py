@@ -22,7 +22,7 @@ from lycosa.frontier.politeness.domain_clock import BUSY
 from lycosa.frontier.politeness.latency import slow_down
 from lycosa.frontier.scheduler.queue import HostQueue
 
-# pauses that are the operator's alone
+# pauses that only the operator's settings determine
 _OWN = frozenset((Reason.DELAY, Reason.COURTESY, Reason.MAX_DELAY))
 
 
@@ -34,7 +34,7 @@ class HostPauses:
         self._clock = crawl.clock
 
     def book(self, task: Task, exchange: Exchange, verdict: Judgement, server: str) -> None:
-        """Book the fetch on its host and set how long the host is left alone."""
+        """Record a fetch in the row of its host, and set the pause of the host."""
         crawl = self._crawl
         queue = crawl.frontier.hosts[task.identity.host_key]
         host = queue.row
@@ -61,7 +61,7 @@ class HostPauses:
                 host_key=host.host_key,
             )
             if delay_reasons and (not delays or delay_reasons[0][1] > delays[0][1]):
-                # a host of several collections has the settings of the strictest
+                # a host of several collections has the longest of their pauses
                 delays = delay_reasons
         pause = pause_ms(delays)
         now = self._clock.monotonic_ms()
@@ -86,7 +86,7 @@ class HostPauses:
             )
 
     def rest(self, queue: HostQueue, pause: int, *, lasting: bool = False) -> None:
-        """Leave the host alone for that long: once, or `lasting`: after every fetch."""
+        """Pause the host for `pause` ms: once, or if `lasting` after each fetch."""
         host = queue.row
         host.defer_until(self._clock.now_ms() + pause, delay_ms=pause if lasting else 0)
         now = self._clock.monotonic_ms()
@@ -98,35 +98,33 @@ LOOK_AGAIN_MS = 100
 
 
 class AvailabilityChecks(Protocol):
-    """Interface of what makes availability checks.
-
-    Called by the worker's own thread.
-    """
+    """Interface of availability checks. Called by the worker's own thread."""
 
     def turn(self, now: int, *, may_start: bool) -> None:
-        """Process results, and start due checks.
+        """Process results, and start due checks if `may_start`.
 
-        Checks start only if anything may be fetched now (monotonic ms).
-
-        Called in every iteration of the loop, at least five times a second; must not block.
+        Called in every iteration of the loop, at least five times a second; must not block. `now`:
+        monotonic ms; `may_start`: whether the worker may fetch at all.
         """
         ...
 
 
 class CheckPace:
-    """Decides when a check may request a host, and reserves it on the clocks of the crawl.
+    """Decides when a check may request a host, and reserves the host.
 
-    Neither delays the other for more than a pause: if the host is busy with a slow response for
-    that long, the check is made concurrently; after a check of a host with due URLs, the crawl has
-    priority.
+    Check and crawl delay each other for at most one pause: if the host is busy with a slow response
+    for that long, the check is made concurrently; after a check of a host with due URLs, the crawl
+    has priority.
     """
 
     def __init__(self, crawl: CrawlState) -> None:
         self._crawl = crawl
 
     def pause_ms(self, identity: UrlId, least_ms: int) -> int:
-        """Return the pause of the host after a check: at least `least_ms`, and at least that of the
-        crawl.
+        """Return the pause of the host after a check.
+
+        At least `least_ms`, and at least the pause of the crawl; twice that if URLs of the host are
+        queued.
         """
         queue = self._crawl.frontier.hosts.get(identity.host_key)
         if queue is None:
@@ -135,8 +133,9 @@ class CheckPace:
         return 2 * pause if queue.size else pause
 
     def ready_at(self, identity: UrlId, now: int, waited_ms: int, pause_ms: int) -> int:
-        """Return when a check that is due since `waited_ms` may be made, or when to try again; at
-        most `now`: it may be made now.
+        """Return when a check may be made, or when to call this again.
+
+        `waited_ms`: time since the check was due. A result of `now`: it may be made now.
         """
         at = self._crawl.frontier.clocks.check_at(identity.host_key, self._domain(identity))
         if at <= now or waited_ms >= pause_ms:
@@ -144,12 +143,16 @@ class CheckPace:
         return min(now + LOOK_AGAIN_MS if at == BUSY else at, now + pause_ms - waited_ms)
 
     def start(self, identity: UrlId, now: int) -> bool:
-        """Book a check on its host; what is returned is for `finish`."""
+        """Reserve the host for a check.
+
+        The result is the argument `queued` of `finish`.
+        """
         return self._crawl.frontier.start_unqueued(identity.host_key, self._domain(identity), now)
 
     def finish(self, identity: UrlId, now: int, least_ms: int, *, queued: bool) -> None:
-        """Record that a reserved check has ended. The crawl waits as after its own fetch; on an
-        unknown host `least_ms`.
+        """Record the end of a reserved check.
+
+        The crawl waits as after its own fetch; for an unknown host, `least_ms`.
         """
         pause = self._crawls_pause_ms(identity, least_ms)
         self._crawl.frontier.finish_unqueued(

@@ -1,9 +1,8 @@
-"""Log in by forms: before the first page of an origin, and when a page shows that the session has
-ended.
+"""Log in by forms, before the first page and after the end of a session.
 
-A login is a short series of exchanges that are treated like a robots.txt: urgent, by the host's
-clock, the host held meanwhile, each one archived. It requests the page with the form, sends the
-form, and follows redirects on that origin. The last response shows whether it worked.
+A login is a short series of exchanges with the priority of a robots.txt: they precede pages, obey
+the host's clock, reserve the host meanwhile, and are archived. It requests the page with the form,
+sends the form, and follows redirects on that origin. The last response shows whether it succeeded.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from lycosa.url.scope import url_origin
 
 MAX_HOPS = 5
 RETRY_MS = 60_000
-"""After a failure that may pass; doubled with each further one, like the next."""
+"""Delay after a temporary failure, doubled by each further failure."""
 
 REJECTED_MS = 30 * 60_000
-"""After a rejection: a wrong password that is sent repeatedly locks accounts."""
+"""The same after a rejection: repeated wrong passwords lock accounts."""
 
 _MAX_MS = 86_400_000
 
@@ -62,7 +61,10 @@ class Login:
         self._served = False  # a page was fetched since the session began
 
     def begin(self) -> Task | None:
-        """Return the first request; None: not now. The origin's robots.txt must be known."""
+        """Return the first request, or None if none is allowed now.
+
+        The origin's robots.txt must be in the cache.
+        """
         if self.step is not LoginStep.OUT or self._crawl.clock.monotonic_ms() < self.next_try:
             return None
         if not self._allowed(self.url):
@@ -79,8 +81,9 @@ class Login:
         return Request(task.identity.url, task.kind, fields, task, form=self._body)
 
     def process(self, exchange: Exchange, task: Task) -> Task | None:
-        """Return the next request after a response; None: the login is over, whether it worked or
-        not. Cookies must have been stored.
+        """Return the next request after a response; None if the login has ended.
+
+        The cookies of the response must have been stored before.
         """
         if exchange.error or exchange.status >= 500 or exchange.status == 429:
             return self._fail(RETRY_MS)
@@ -103,12 +106,13 @@ class Login:
         return None
 
     def notice(self, exchange: Exchange, row: UrlRow) -> None:
-        """Look at a page: if it shows that the session has ended, it is no page (`exchange.error`),
-        and a login is due.
+        """Check whether a page shows that the session has ended.
+
+        If so, the exchange gets an error instead of a page, and a login is due.
         """
         if exchange.error or exchange.url == self.url:
             return
-        # a login was made for it, and the page is unchanged: it is its real content
+        # the page is the same after a login: it is the real content
         again = row.reason == FetchError.LOGGED_OUT
         if again or not self._is_logged_out(exchange):
             self._served = True
@@ -148,7 +152,7 @@ class Login:
 
     def _follow(self, url: str, location: str, hop: int) -> Task | None:
         target = LinkResolver(url).resolve(location)
-        if self.step is LoginStep.SENT:  # the form was answered: the next request is a GET
+        if self.step is LoginStep.SENT:  # after the response to the form, the next request is a GET
             self._body = None
         allowed = not isinstance(target, Refusal) and url_origin(target) == self.origin
         if not allowed or hop > MAX_HOPS or not self._allowed(str(target)):
@@ -156,9 +160,7 @@ class Login:
         return self._task(str(target), hop)
 
     def _allowed(self, url: str) -> bool:
-        """Return whether neither robots.txt nor the operator's exclusions forbid a URL of the
-        origin.
-        """
+        """Return whether robots.txt and the operator's exclusions allow a URL."""
         return self._crawl.robots.allowed(url, self.origin) and not self._crawl.excluded(url)
 
     def _fail(self, wait_ms: int) -> Task | None:
@@ -183,7 +185,7 @@ class LoginManager:
         """
         Raises:
             ConfigError: a password is not in the environment.
-            UrlError: a form's URL cannot be used.
+            UrlError: the URL of a form cannot be used.
         """
         self._logins: dict[tuple[str, str], Login] = {}
         for name, assignment in crawl.assignments.items():
@@ -197,15 +199,15 @@ class LoginManager:
         return self._logins[task.collection, task.origin]
 
     def due(self, rows: tuple[UrlRow, ...], origin: str) -> Login | None:
-        """Return the login that must come before a page, or None.
+        """Return the login that must precede a page, or None.
 
-        Such a collection never shares requests: `rows` has one element.
+        Collections with logins never share requests: `rows` has one element.
         """
         login = self._logins.get((rows[0].collection, origin))
         return login if login is not None and login.step is not LoginStep.IN else None
 
     def notice(self, exchange: Exchange, rows: tuple[UrlRow, ...]) -> None:
-        """Look at a page for whether the session has ended."""
+        """Check whether a page shows that the session has ended."""
         login = self._logins.get((rows[0].collection, url_origin(exchange.url)))
         if login is not None:
             login.notice(exchange, rows[0])

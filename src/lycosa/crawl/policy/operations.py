@@ -1,11 +1,11 @@
-"""Operations: what is done with pages besides crawling them, on request. The pages that they link
-to inherit them.
+"""Operations: processing of pages on request, such as searches for texts.
 
-An operation is a row of `urls` beside the page's own, with an `operation` of `TYPE:ID` and a key of
-its own (decision 6): it survives a kill, is sent to other workers, and is explained. But it fetches
-nothing. Where the collection holds a recent copy of the page, it processes that; otherwise it makes
-the page due, and processes the response. So a page is fetched once for all requests, by robots.txt
-and its host's clock, and is in the tables and the index like any other.
+Pages that are linked from the page of an operation inherit it. An operation is a row of `urls` in
+addition to the page's own, with an `operation` of `TYPE:ID` and its own key (decision 6): it
+survives a kill, is sent to other workers, and is shown by `lycosa explain`. But it fetches nothing.
+If the collection has a recent copy of the page, it processes that; otherwise it makes the page due,
+and processes the response. So a page is fetched once for all requests, by robots.txt and its host's
+clock, and is in the tables and the index like any other.
 
 A type of operation is one registered function: from the ID of a request to its `Work`.
 """
@@ -26,7 +26,7 @@ from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import CrawlListener, PatternMatch
 
 _EXCLUSIONS = frozenset(reason.value for reason in Exclusion)
-# rows of a host that are served together: each table read costs about 0.1 s
+# rows of a host that are processed together: each table read takes about 0.1 s
 _BATCH_ROWS = 200
 _RETRY_MS = 60_000  # retry interval for a page that is being fetched
 _COMMITTED_SOON_MS = 3_000  # retry interval for a page that is not committed yet
@@ -35,8 +35,9 @@ _NOT_IN_THIS_TURN_MS = 1
 
 
 class Work(Protocol):
-    """What a request does with pages. `since_ms`: a copy that was fetched before is too old (ms
-    since 1970).
+    """The work of a request.
+
+    `since_ms`: copies that were fetched before this time (ms since 1970) are too old.
     """
 
     since_ms: int
@@ -51,20 +52,21 @@ class Work(Protocol):
 
 
 OperationType = Callable[[str], Work | None]
-"""ID of an order -> its work; None: there is no such order (any more). May raise OSError: storage
-failed, ask again.
+"""ID of a request -> its work; None if the request does not exist.
+
+May raise OSError: storage failed; the call is repeated.
 """
 
 
 _Fresh = dict[tuple[str, int], tuple[Visit, Page]]
-"""Recently fetched pages for operations, by collection and URL.
+"""Recently fetched pages for operations, by collection and URL key.
 
-As much text as two commits hold.
+Bounded by the text of two commits.
 """
 
 
 class Operations(CrawlListener):
-    """Serves the rows of operations of one worker. `types` by name."""
+    """Processes the rows of operations of one worker. `types` by name."""
 
     def __init__(
         self,
@@ -89,25 +91,26 @@ class Operations(CrawlListener):
 
     def admit(self, collection: str, identity: UrlId, operation: str) -> bool:
         """Start an operation at a URL. Return whether it is new."""
-        # pages are recorded for it from now on; otherwise when its row is due
+        # fetched pages are cached for it from now on; after an OSError, once its row is due
         with suppress(OSError):
             self._work(operation)
         return self._discovery.admit(collection, identity, operation, "", 0)
 
     def serve(self, rows: tuple[UrlRow, ...]) -> None:
-        """Process rows of one URL that the frontier returned, and further ones of the host. Their
-        host is free again.
+        """Process the rows of one URL from the frontier, and others of its host.
+
+        The host is released, because nothing is fetched.
         """
         crawl, host_key = self._crawl, rows[0].id.host_key
         crawl.frontier.undo(host_key)
         now = crawl.clock.monotonic_ms()
-        # the worker has more to do than this
+        # so that operations do not take all of the worker's time
         crawl.frontier.delay(host_key, now, now + _NOT_IN_THIS_TURN_MS)
         for row in rows:
             self._serve(row.collection, row.operation, [row, *self._take_siblings(row)])
 
     def row_processed(self, row: UrlRow, visit: Visit, page: Page | None) -> None:
-        """Continue operations that wait for this page. `row` is as after the visit."""
+        """Continue operations that wait for this page. `row`: after the visit."""
         if row.operation:
             return
         if page is not None and any(work.takes(row.id.url) for work in self._works.values()):
@@ -131,9 +134,7 @@ class Operations(CrawlListener):
     # ------------------------------------------------------------
 
     def _take_siblings(self, row: UrlRow) -> list[UrlRow]:
-        """More rows of the same operation that wait on the same host now, taken out of the
-        frontier.
-        """
+        """Remove and return the frontier's due rows of this operation and host."""
         frontier = self._crawl.frontier
         head = frontier.hosts[row.id.host_key].heads.get(row.collection)
         others = (
@@ -179,7 +180,10 @@ class Operations(CrawlListener):
                 self._act(row, work, copy.visit, copy.text, copy.links)
 
     def _has_recent_copy(self, row: UrlRow, page: UrlRow | None, work: Work) -> bool:
-        """Return whether the stored copy suffices; otherwise arrange a fetch."""
+        """Return whether a recent copy is stored.
+
+        If not, the row is ended, or waits for a fetch.
+        """
         crawl = self._crawl
         now_ms = crawl.clock.now_ms()
         if page is None:
@@ -209,7 +213,7 @@ class Operations(CrawlListener):
         else:
             if page.state != UrlState.KNOWN:
                 crawl.urls.make_due(page)
-            # by a budget, as a trap: then for days, and no crawl waits for it
+            # deferred for days by a budget or as a trap: no crawl waits for that
             postponed_ms = page.not_before - now_ms
             far = postponed_ms > 2 * self._longest_wait_ms
             self._wait(row, postponed_ms if far else _RETRY_MS, postponed=far)
@@ -280,8 +284,9 @@ class Operations(CrawlListener):
                 )
 
     def _wait(self, row: UrlRow, wait_ms: int, *, postponed: bool = False) -> None:
-        """Look at it again by then at the latest; sooner, if its page comes. Unless it is
-        `postponed`, a crawl waits for it.
+        """Process a row again after `wait_ms`, or when its page is processed.
+
+        A crawl does not end before, unless the row is `postponed`.
         """
         self._waiting[row.collection, row.id.url_key][row.operation] = row
         wait_ms = wait_ms if postponed else min(wait_ms, self._longest_wait_ms)

@@ -1,5 +1,6 @@
-"""What an exchange means for its URL and its host: pure functions over status, error and headers;
-and conditional requests.
+"""The outcome of an exchange for URL and host, and conditional requests.
+
+Pure functions over status, error and headers.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from lycosa.frontier.politeness.delay import retry_after_ms
 from lycosa.http.decode import Headers
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-"""RFC 9110 section 15.4: statuses that point elsewhere by Location."""
+"""RFC 9110 section 15.4: statuses of redirects by Location."""
 
 _HOST_DOWN = frozenset(
     {
@@ -26,18 +27,17 @@ _HOST_DOWN = frozenset(
         FetchError.FIRST_BYTE_TIMEOUT,
     }
 )
-"""Errors that concern the host and not the page: they back off the whole host."""
+"""Errors of the host, not of the page: its pause is increased."""
 
 _HOST_BUSY = frozenset({429, 502, 503, 504})
-"""Statuses that do so: rate limited, overloaded, or a gateway without its server.
-"""
+"""Statuses that increase it too: rate limit, overload, gateway failure."""
 
 _RETRY_AFTER = frozenset({429, 503})
-"""RFC 9110 section 10.2.3, RFC 6585 section 4: statuses whose Retry-After is obeyed."""
+"""Statuses with Retry-After: RFC 9110 section 10.2.3, RFC 6585 section 4."""
 
 
 class FetchOutcome(StrEnum):
-    """What to do with the URL now."""
+    """The result of an exchange for its URL."""
 
     PAGE = "page"  # there is a response to process
     UNCHANGED = "unchanged"  # 304
@@ -50,8 +50,10 @@ class FetchOutcome(StrEnum):
 
 @dataclass(slots=True, frozen=True)
 class Judgement:
-    """`reason` is `http_404`, or a `FetchError` value; `host_failed`: back off the host; `wait_ms`:
-    Retry-After.
+    """The outcome of an exchange, with its reason.
+
+    `reason`: such as `http_404`, or a `FetchError` value. `host_failed`: increase the pause of the
+    host. `wait_ms`: Retry-After.
     """
 
     outcome: FetchOutcome
@@ -62,8 +64,9 @@ class Judgement:
 
 
 def judge(exchange: Exchange, headers: Headers, *, now_ms: int, last_attempt: bool) -> Judgement:
-    """Decide. After the last attempt an incomplete body is parsed: many servers announce wrong
-    lengths.
+    """Return the outcome of an exchange.
+
+    After the last attempt an incomplete body is parsed: many servers announce wrong lengths.
     """
     status = exchange.status
     wait = (
@@ -108,8 +111,9 @@ def judge(exchange: Exchange, headers: Headers, *, now_ms: int, last_attempt: bo
 def revisit_target(
     exchange: Exchange, verdict: Judgement, rows: tuple[UrlRow, ...]
 ) -> RevisitTarget | None:
-    """Return the earlier capture of this URL with the same payload, by status 304 or digest; None
-    if there is none.
+    """Return the earlier capture of this URL with the same payload, or None.
+
+    Equality is determined by status 304 or by the digest.
     """
     for row in rows:
         if not row.record_id or exchange.rendered:
@@ -125,10 +129,9 @@ def revisit_target(
 
 
 def conditions(rows: tuple[UrlRow, ...]) -> tuple[tuple[str, str], ...]:
-    """Return the fields of a conditional request (RFC 9110 section 13.1), by ETag or else
-    Last-Modified.
+    """Return the fields of a conditional request, by ETag or Last-Modified.
 
-    Only if all collections of the page have the earlier capture.
+    RFC 9110 section 13.1. Empty unless all collections of the page have the earlier capture.
     """
     if not rows or not all(row.record_id for row in rows):
         return ()

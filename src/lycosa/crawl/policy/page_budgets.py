@@ -1,9 +1,8 @@
-"""Page budgets: limits of a collection for the pages of a host, of a part of it, and of a
-registrable domain.
+"""Page budgets: a collection's limits for hosts, their parts and domains.
 
 Only new pages of a collection count, not repeated visits. The counts of a host are read from the
-tables at its first URL, and cached for some thousand hosts; those of domains are read once, at a
-resume.
+tables at its first URL, and cached for some thousand hosts; those of registrable domains are read
+once, at a resume.
 """
 
 from __future__ import annotations
@@ -23,28 +22,29 @@ from lycosa.frontier.scheduler.parked_hosts import RowReaders
 
 HOST_BUDGET, PREFIX_BUDGET, DOMAIN_BUDGET = "host_budget", "prefix_budget", "domain_budget"
 
-_HOSTS = 4_000  # whose counts are kept; those of the others are made again from the tables
+_HOSTS = 4_000  # hosts with cached counts; those of other hosts are read from the tables again
 _HELD = (pl.col("text_digest").fill_null(0) != 0) & (pl.col("operation") == "")
-"""A row of `urls` whose page is in the tables."""
+"""Condition for a row of `urls` of a stored page."""
 
 
 def is_held(row: UrlRow) -> bool:
-    """Return whether the collection holds a page of this URL."""
+    """Return whether the collection has a stored page of this URL."""
     return bool(row.text_digest) and not row.operation
 
 
 def first_segment(url: str) -> str:
-    """Return the first path segment of a normalised URL: `a` of `http://h/a/b?c`, empty for
-    `http://h/`.
+    """Return the first path segment of a normalised URL.
+
+    `a` of `http://h/a/b?c`; "" of `http://h/`.
     """
     path = url.partition("://")[2].partition("/")[2]
     return path.partition("?")[0].partition("/")[0]
 
 
 class PageBudgets:
-    """Asked before each fetch of a collection that has a budget.
+    """Counts pages for the budgets, and checks them before each fetch.
 
-    `pending` gives the rows of a host's URLs that the tables do not show yet; `row_readers` the
+    `pending` returns the uncommitted rows of a host's URLs; `row_readers` the readers of the
     tables.
     """
 
@@ -67,8 +67,9 @@ class PageBudgets:
         self._domains: dict[str, Counter[str]] = {name: Counter() for name in self._by_domain}
 
     def load(self) -> None:
-        """Count the pages of domains from the tables. A pass over `urls` and one over `hosts`; none
-        without a budget.
+        """Count the pages of registrable domains in the tables.
+
+        One pass over `urls` and one over `hosts`; none without a budget.
         """
         row_readers = self._row_readers()
         if not self._by_domain or row_readers is None:
@@ -93,10 +94,10 @@ class PageBudgets:
     def objection(
         self, row: UrlRow, host: HostRow, in_flight: Callable[[], Iterable[UrlRow]]
     ) -> tuple[str, bool]:
-        """Return the budget that a new page would exceed ("": none), and whether that is certain or
-        depends on requests in flight.
+        """Return the budget that a new page would exceed, and whether it is sure to.
 
-        `in_flight` returns the rows in flight.
+        The budget is "" if there is none. The result is not sure if it depends on requests in
+        flight; `in_flight` returns their rows.
         """
         name = row.collection
         if is_held(row) or row.operation:
@@ -119,8 +120,9 @@ class PageBudgets:
     def _limits(
         self, row: UrlRow, host: HostRow
     ) -> Iterator[tuple[str, int, int, Callable[[UrlRow], bool]]]:
-        """Yield the budgets of a row: reason, limit, pages so far, and a test for other rows that
-        count.
+        """Yield the budgets of a row: reason, limit, number of pages, and a test.
+
+        The test returns whether another row counts for the same budget.
         """
         name = row.collection
         if name in self._by_domain:
@@ -150,14 +152,17 @@ class PageBudgets:
                 )
 
     def count(self, row: UrlRow, host: HostRow) -> None:
-        """Count a page that its collection did not hold."""
+        """Count a page that is new in its collection."""
         if row.collection in self._by_domain:
             self._domains[row.collection][host.registrable_domain] += 1
         if row.collection in self._by_host and host.host_key in self._hosts:
             self._hosts[host.host_key][row.collection][first_segment(row.id.url)] += 1
 
     def pages(self, collection: str, host: HostRow) -> tuple[int, int]:
-        """Return the pages of a host and of its registrable domain; 0 without such a budget."""
+        """Return the number of pages of a host and of its registrable domain.
+
+        The numbers are 0 without such a budget.
+        """
         of_host = self._counts(host)[collection].total() if collection in self._by_host else 0
         of_domain = self._domains.get(collection, Counter())[host.registrable_domain]
         return of_host, of_domain

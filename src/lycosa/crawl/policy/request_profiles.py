@@ -1,9 +1,8 @@
-"""Request profiles of collections (language, referrer, cookies, credentials), and the requests that
-are built from them.
+"""Request profiles of collections, and requests that are built from them.
 
-A URL of several collections is fetched once for all of them only where their requests are equal.
-A collection with cookies or credentials always fetches for itself, so that no other collection
-receives what its password opened.
+A profile has language, referrer, cookies and credentials. A URL of several collections is fetched
+once for those with equal requests. A collection with cookies or credentials always fetches for
+itself, so that no other collection receives content that needed its password.
 """
 
 from __future__ import annotations
@@ -34,8 +33,10 @@ Fields = tuple[tuple[str, str], ...]
 
 @dataclass(slots=True, frozen=True)
 class RequestProfile:
-    """How one collection presents itself. Collections with equal `shared` are fetched together.
-    `private`: responses may contain a session of ours.
+    """The request profile of one collection.
+
+    Collections with equal `shared` are fetched together. `private`: responses may contain a session
+    of this crawler.
     """
 
     shared: tuple[str, ...]
@@ -47,8 +48,9 @@ class RequestProfile:
 
 
 class RequestProfiles:
-    """The profiles of a worker's collections. Cookies are in memory only: after a restart there are
-    none, and logins are repeated.
+    """The profiles of a worker's collections.
+
+    Cookies are in memory only: after a restart there are none, and logins are repeated.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class RequestProfiles:
         )
 
     def together(self, rows: tuple[UrlRow, ...]) -> tuple[tuple[UrlRow, ...], tuple[UrlRow, ...]]:
-        """(rows of one URL that are fetched by one request, the others)."""
+        """Return the rows of one URL that share a request, and the others."""
         if len(rows) == 1:
             return rows, ()
         first = self._profiles[rows[0].collection].shared
@@ -101,8 +103,9 @@ class RequestProfiles:
         return tuple(fields)
 
     def robots_fields(self, url: str) -> Fields:
-        """Return the fields of a request for robots.txt, which is sent once for all collections:
-        credentials of any collection that has some for it.
+        """Return the header fields of a request for robots.txt.
+
+        It is sent once for all collections, with the credentials of one that has any for the URL.
         """
         profile_fields = next(
             (value for each in self._profiles.values() if (value := each.credentials.header(url))),
@@ -111,8 +114,9 @@ class RequestProfiles:
         return (("Authorization", profile_fields),) if profile_fields else ()
 
     def received(self, exchange: Exchange, collection: str) -> None:
-        """Store the cookies of a response. Where a secret of ours may have opened a session, its ID
-        is removed before archiving.
+        """Store the cookies of a response.
+
+        If the response may contain the ID of a session, the ID is removed before archiving.
         """
         profile = self._profiles[collection]
         if not exchange.response_head or not (profile.jar is not None or profile.private):
@@ -128,10 +132,10 @@ class RequestProfiles:
 
 
 def require_secrets(collections: Iterable[Collection], environment: Mapping[str, str]) -> None:
-    """Check that every password is in the environment, before anything starts.
+    """Check that every password is in the environment. Call it at the start.
 
     Raises:
-        ConfigError: one is not in the environment.
+        ConfigError: a password is not in the environment.
         UrlError: a URL of `auth` or `login` cannot be used.
     """
     for each in collections:
@@ -160,7 +164,7 @@ def _profile(
 
 
 _MAX_REFERRER = 4_096
-"""A longer one is cut to its origin (Referrer Policy section 8.3, step 5)."""
+"""Longer ones are cut to the origin (Referrer Policy section 8.3, step 5)."""
 
 
 def referer_for(referrer: str, url: str) -> str:
@@ -178,7 +182,7 @@ def referer_for(referrer: str, url: str) -> str:
 
 
 class RequestBuilder:
-    """Makes the requests of one worker."""
+    """Builds the requests of one worker."""
 
     def __init__(
         self,
@@ -188,16 +192,16 @@ class RequestBuilder:
         *,
         expects: Callable[[Task], bool] | None,
     ) -> None:
-        """`expects`: whether the response will be rendered, so that a 304 would be of no use."""
+        """`expects`: whether a response will be rendered: no 304 is requested."""
         self._crawl, self._profiles, self._logins, self._expects = crawl, profiles, logins, expects
         self._read_types = READ_TYPES if crawl.config.crawl.documents else TEXT_TYPES
         # by the names of the requesting collections
         self._unwanted: dict[tuple[str, ...], Callable[[str], bool]] = {}
-        # IDs of exchanges whose cookies were stored, although they are processed later
+        # `id` of exchanges with stored cookies, which are processed later
         self._processed: set[int] = set()
 
     def of(self, task: Task) -> Request:
-        """Hot path."""
+        """Return the request of a task. Hot path."""
         unwanted = self._unwanted_by(task.rows) if task.kind is VisitKind.PAGE else None
         fields: Fields = (
             () if self._expects is not None and self._expects(task) else conditions(task.rows)
@@ -220,8 +224,9 @@ class RequestBuilder:
         return Request(task.identity.url, task.kind, fields, task, unwanted)
 
     def process_response(self, exchange: Exchange, task: Task) -> None:
-        """Store the cookies of a response, and check whether the session is logged in. Once per
-        response.
+        """Store the cookies of a response; check whether the session has ended.
+
+        Repeated calls for a response do nothing.
         """
         if self._profiles.plain or task.kind is VisitKind.ROBOTS or id(exchange) in self._processed:
             return
@@ -235,8 +240,9 @@ class RequestBuilder:
         self._processed.discard(id(exchange))
 
     def _unwanted_by(self, rows: tuple[UrlRow, ...]) -> Callable[[str], bool]:
-        """Return a test for media types that none of the collections wants; the same object for the
-        same collections.
+        """Return a test for media types that none of the collections stores.
+
+        It is the same object for the same collections.
         """
         names = tuple([row.collection for row in rows])
         unwanted = self._unwanted.get(names)

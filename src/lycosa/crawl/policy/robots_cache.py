@@ -1,8 +1,8 @@
 """The rules of each origin's robots.txt (RFC 9309).
 
-An origin is unknown, pending (its file is on the way) or known until it expires. Nothing is fetched
-from an origin that is not known. A file that cannot be had (no answer, 5xx) allows nothing, and is
-requested again after `UNREACHABLE_TTL_MS`.
+An origin is unknown, pending (its file is being fetched) or known until it expires. Nothing is
+fetched from an origin that is not known. An unreachable file (no response, 5xx) allows nothing, and
+is requested again after `UNREACHABLE_TTL_MS`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from lycosa.fetch.robots_txt import MAX_ROBOTS_BYTES, Robots, cache_ms, robots_t
 from lycosa.http.decode import decode_body, parse_head
 
 MAX_HOPS = 5
-"""Redirects that are followed (RFC 9309 section 2.3.1.2)."""
+"""Maximum number of followed redirects (RFC 9309 section 2.3.1.2)."""
 
 UNREACHABLE_TTL_MS = 30 * 60_000
-"""Lifetime of "disallow all" after robots.txt was unreachable: half of the shortest lifetime of one
-that was received.
+"""Lifetime of "disallow all" after robots.txt was unreachable.
+
+It is half of the shortest lifetime of a received file.
 """
 
 _ADJUSTED_MS = 60_000  # maximum difference between two synchronized clocks
 _PARSED_BYTES = 32 * 2**20
 _OVERHEAD_BYTES, _BYTES_A_BYTE = 2_000, 14
-# A parsed file costs about 14 times its text, by estimate from one measured at 24 times with the
-# lines' text kept.
+# A parsed file takes about 14 times the memory of its text: an estimate, from a measured factor of
+# 24 when the text of the lines was stored too.
 
 
 @dataclass(slots=True)
@@ -42,15 +43,17 @@ class _ParsedRobots:
 
 
 def holds_now(entry: RobotsEntry | _ParsedRobots, now_ms: int) -> bool:
-    """Return whether a file has not expired. A file with a later fetch time has expired: the clock
-    was set back.
+    """Return whether a file has not expired.
+
+    A file with a fetch time in the future has expired: the clock was set back.
     """
     return entry.fetched_at - _ADJUSTED_MS <= now_ms < entry.expires_at
 
 
 class RobotsCache:
-    """Parsed robots files of the origins in use, at most 32 MB of them; `hosts` rows keep the text
-    of all.
+    """Parsed robots.txt files of the origins in use, at most 32 MB.
+
+    The rows of `hosts` have the text of all files.
     """
 
     def __init__(self, user_agent: str) -> None:
@@ -93,7 +96,7 @@ class RobotsCache:
         return (entry.robots.crawl_delay_ms() or 0) if entry else 0
 
     def load_current(self, entries: Iterable[RobotsEntry], origin: str, now_ms: int) -> bool:
-        """Load an origin's stored file; False if there is none that has not expired."""
+        """Load an origin's stored file; return False if there is no current one."""
         if self.is_current(origin, now_ms):
             return True
         for entry in entries:
@@ -103,12 +106,13 @@ class RobotsCache:
         return False
 
     def received(self, origin: str, exchange: Exchange) -> RobotsEntry:
-        """Parse the last exchange for an origin's robots.txt (redirects followed). Return the row
-        to store.
+        """Parse the last exchange for an origin's robots.txt, after redirects.
+
+        Returns the entry to store in the host's row.
         """
         status = exchange.status if not exchange.error or exchange.error == "incomplete" else 0
         if 300 <= status < 400:
-            # too many redirects, or an unusable one: unavailable (RFC 9309 section 2.3.1.2)
+            # too many redirects, or an unusable Location: unavailable (RFC 9309 section 2.3.1.2)
             status = 404
         at = exchange.started_at + exchange.duration_ms
         body = ""

@@ -1,4 +1,4 @@
-"""Whether a worker may fetch at all: its lease, its page quotas, its share of the connections."""
+"""Limits of a worker: lease, page quotas, share of the connections."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from lycosa.crawl.state.crawl_state import CrawlState
 
 
 class WorkerLimits:
-    """Applies the coordinator's answers to one worker. Without a lease nothing is restricted but
-    by the collections' own budgets.
+    """Applies the coordinator's replies to one worker.
+
+    Without a lease, only the collections' own budgets apply.
     """
 
     def __init__(self, crawl: CrawlState, lease: Lease | None) -> None:
@@ -24,7 +25,7 @@ class WorkerLimits:
 
     @property
     def holds(self) -> bool:
-        """Whether the lease has not run out."""
+        """Whether the lease has not expired."""
         return self._lease is None or self._lease.holds
 
     def may_fetch(self) -> bool:
@@ -38,7 +39,10 @@ class WorkerLimits:
         return self._covers_claim and self._lease.holds
 
     def renew(self) -> None:
-        """Apply the reply in force. A new claim has no quota before a reply names that claim."""
+        """Apply the valid reply.
+
+        A new claim has no quota before a reply for that claim.
+        """
         if self._lease is None:
             return
         self.grant(self._lease.granted(self._crawl.buffer.claim_number))
@@ -47,15 +51,17 @@ class WorkerLimits:
             self._crawl.frontier.clocks.share(self.active_workers)
 
     def grant(self, granted: Mapping[str, int]) -> None:
-        """Set how many pages this claim may add in all, by collection; one that is missing has no
-        budget. From any thread.
+        """Set how many pages this claim may add, by collection. Thread-safe.
+
+        A collection without a number has no budget.
         """
         for name, assignment in self._crawl.assignments.items():
             assignment.set_quota(granted.get(name))
 
     def added(self) -> dict[str, int]:
-        """Return how many pages this claim has added by collection, uncommitted ones and those in
-        flight too. From any thread.
+        """Return collection -> pages that this claim has added. Thread-safe.
+
+        Uncommitted pages and those in flight are included.
         """
         return {
             name: assignment.in_flight + assignment.added
@@ -63,8 +69,9 @@ class WorkerLimits:
         }
 
     def is_spent(self, assignment: Assignment) -> bool:
-        """Return whether a collection may fetch nothing more. One that refetches its pages goes on
-        with those.
+        """Return whether the quota lets a collection fetch nothing more.
+
+        A collection that refetches its pages continues to do so.
         """
         collection, in_flight = assignment.collection, assignment.in_flight
         if collection.recrawl != "never":
