@@ -94,7 +94,7 @@ class PageBudgets:
     def objection(
         self, row: UrlRow, host: HostRow, in_flight: Callable[[], Iterable[UrlRow]]
     ) -> tuple[str, bool]:
-        """Return the budget that a new page would exceed, and whether it is sure to.
+        """Return the budget that a new page would exceed, and whether it is sure.
 
         The budget is "" if there is none. The result is not sure if it depends on requests in
         flight; `in_flight` returns their rows.

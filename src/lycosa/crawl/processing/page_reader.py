@@ -1,5 +1,4 @@
-"""Reads a `Page` from a response: decodes, checks the media type and parses, with the style sheets
-that the page needs.
+"""Reads a `Page` from a response: decodes, checks the media type, parses.
 
 The crawl, replay, `reparse` and the commands for single pages share it, so that their results are
 equal.
@@ -29,13 +28,14 @@ from lycosa.url.file_types import unindexable_type
 from lycosa.url.normalise import LinkResolver
 
 FAULT_RENDERED = "rendered"
-"""In `pages.faults`: the page was read as it stood in a browser after its scripts had run."""
+"""In `pages.faults`: a browser rendered the page before it was parsed."""
 
 
 @dataclass(slots=True)
 class ParsedExchange:
-    """`page` is None where the media type is not one that we read. `error`: the Content-Encoding
-    did not decode.
+    """The result of parsing a response.
+
+    `page`: None if the media type is not supported. `error`: the Content-Encoding is invalid.
     """
 
     page: Page | None
@@ -47,7 +47,7 @@ class ParsedExchange:
 
 
 class ParseFunction(Protocol):
-    """How a worker understands an answer: in this process, or in a child that may die of it."""
+    """A function that parses a response, here or in a child process."""
 
     def __call__(
         self,
@@ -57,8 +57,9 @@ class ParseFunction(Protocol):
         *,
         markdown: MarkdownMode | None = None,
     ) -> ParsedExchange:
-        """Parse an answer, with the items that the schemas of `collections` extract. `markdown`:
-        what `Page.markdown` contains; None: it has none.
+        """Parse a response, and extract items by the schemas of `collections`.
+
+        `markdown`: the content of `Page.markdown`; None: no Markdown.
         """
         ...
 
@@ -86,15 +87,17 @@ class ReadsDocuments(Protocol):
 
 
 def item_extractor(plugins: Plugins, collections: Iterable[Collection]) -> ItemExtractor | None:
-    """Return what extracts the items of these collections; None: they have none."""
+    """Return the extractor for these collections; None if they have no items."""
     extractors: list[ItemExtractor] = plugins.call("item_extractor", collections=list(collections))
     return next(iter(extractors), None)
 
 
 @dataclass(slots=True, frozen=True)
 class Reader:
-    """Reads answers in this process, documents by `documents` (None: not at all). `max_decoded`:
-    bytes after decompression; picklable, so a child can have it. `extractor`: of items; None: none.
+    """Parses responses in this process, documents by `documents`. Picklable.
+
+    `max_decoded`: maximum bytes after decompression. `documents`: None: documents are not parsed.
+    `extractor`: None: no items are extracted.
     """
 
     max_decoded: int
@@ -138,7 +141,10 @@ class Reader:
         return ParsedExchange(page, "", decoded.truncated)
 
     def items(self, exchange: Exchange, headers: Headers, collections: Sequence[str]) -> list[Item]:
-        """Return the items of an answer, and nothing else: much faster than parsing all of it."""
+        """Return only the items of a response.
+
+        This is much faster than parsing it completely.
+        """
         read_items = self._read_items(collections)
         if exchange.truncated == "unspecified" or read_items is None:
             return []
@@ -174,7 +180,10 @@ class Reader:
         )
 
     def markdown(self, exchange: Exchange, headers: Headers, mode: MarkdownMode) -> str:
-        """Return an answer as Markdown; "" if it has no text. HTML is not parsed to a page."""
+        """Return a response as Markdown; "" if it has no text.
+
+        HTML is not parsed to a `Page`.
+        """
         content_type = headers.get("content-type") or ""
         payload = exchange.rendered
         if payload:
@@ -199,8 +208,9 @@ def understand_requisites(
     media_types: Sequence[str],
     max_decoded: int,
 ) -> ParsedExchange:
-    """Understand an answer with the URLs that its styles name. What none of `media_types` names
-    becomes no page.
+    """Parse a response, with the URLs in its styles as links.
+
+    A response with another type than `media_types` has no page.
     """
     content_type = headers.get("content-type") or ""
     media_type = content_type.partition(";")[0].strip().lower()

@@ -1,5 +1,6 @@
-"""Requests that precede the pages of a host (robots.txt, logins, what a browser loads): when they
-may start; and how responses for robots.txt are processed.
+"""Requests that precede the pages of a host, and processing of robots.txt.
+
+They are for robots.txt, logins, and resources that a browser loads.
 """
 
 from __future__ import annotations
@@ -17,22 +18,24 @@ from lycosa.crawl.state.task import Task
 from lycosa.frontier.politeness.delay import backoff_ms
 from lycosa.frontier.politeness.domain_clock import BUSY
 
-_AGAIN_MS = 10  # one that waits for the end of a fetch has no time yet
+_AGAIN_MS = 10  # retry interval for a request that waits for the end of a fetch
 
 
 class Prerequisites:
-    """Processes `CrawlState.prerequisites`. It is idle until one arrives or can be due: a crawl may
-    have thousands of hosts that do not respond. Times are monotonic milliseconds.
+    """Starts the requests of `CrawlState.prerequisites`.
+
+    It checks them only if one was added or may be due: a crawl may have thousands of hosts that do
+    not respond. Times are monotonic milliseconds.
     """
 
     def __init__(self, crawl: CrawlState) -> None:
         self._crawl = crawl
-        self._at = 0  # no prerequisite of the last check may start before
+        self._at = 0  # earliest start of those that remained at the last check
         self._left = 0
 
     @property
     def next_time(self) -> int | None:
-        """When one may start at the earliest; None: there are none."""
+        """The earliest time at which a request may start; None if there are none."""
         waiting = len(self._crawl.prerequisites)
         if not waiting:
             return None
@@ -43,7 +46,10 @@ class Prerequisites:
         self._at = 0
 
     def start(self, now: int, free_slots: int, begin: Callable[[Task], None]) -> int:
-        """Start those whose hosts are ready, at most `free_slots`. Return the slots left."""
+        """Start requests with hosts that are ready, at most `free_slots`.
+
+        Returns the remaining slots.
+        """
         waiting = self._crawl.prerequisites
         if free_slots <= 0 or (len(waiting) <= self._left and now < self._at):
             return free_slots
@@ -60,8 +66,7 @@ class Prerequisites:
                 free_slots -= 1
                 continue
             waiting.append(task)
-            # One that waits for the end of a fetch, its own host's or another's of its domain, has
-            # no time yet.
+            # A request that waits for the end of a fetch of its host or domain has no time yet.
             self._at = min(self._at, now + _AGAIN_MS if ready_at == BUSY else ready_at)
         self._left = len(waiting)
         return free_slots
@@ -83,7 +88,7 @@ class RobotsProcessor:
         origin_id = crawl.identifier.identify(f"{task.origin}/")
         if verdict.outcome is FetchOutcome.REDIRECT and task.hop < MAX_HOPS:
             target = crawl.identifier.identify(visit.redirect_to)
-            # else as if it redirected too often: nothing of an excluded host is requested
+            # else treated as too many redirects: nothing is requested from an excluded host
             if not crawl.excluded(target.url):
                 crawl.hosts.queue(target)
                 crawl.prerequisites.append(

@@ -1,7 +1,7 @@
 """Process exchanges: archive first, then act.
 
-`process` appends the exchange to the open WARC before it changes anything, so all rows can be made
-again from the archive. Live and replayed exchanges are processed by the same code.
+`process` appends the exchange to the open WARC before it changes any state, so all rows can be
+restored from the archive. Live and replayed exchanges are processed by the same code.
 """
 
 from __future__ import annotations
@@ -40,32 +40,33 @@ from lycosa.url.schemes import OTHERS
 
 @dataclass(slots=True, frozen=True)
 class Replayed:
-    """An exchange that an earlier run archived: its visit as it was written, and the capture that
-    it was a revisit of.
+    """Data of an exchange that an earlier run archived.
+
+    `visit`: as it was archived; `revisit_of`: the capture to which a revisit refers.
     """
 
     visit: Visit
     revisit_of: RevisitTarget | None = None
 
 
-_UNKNOWN_NAME_MS = 3_600_000  # until a host whose name does not exist is tried again
+_UNKNOWN_NAME_MS = 3_600_000  # retry interval of a host with a name that does not exist
 _MAX_UNPARSED_PER_HOST = 4
-"""Documents of one host that may wait to be parsed while more is fetched from it."""
+"""Maximum waiting documents of a host that do not delay its next fetch."""
 
 
 @dataclass(slots=True, frozen=True)
 class _Aside:
-    """A document that is archived and is being read. `booked`: its fetch is booked on its host."""
+    """An archived document that is being parsed. `booked`: host was released."""
 
     record_id: str
     booked: bool
 
 
 class ResponseProcessor:
-    """Acts on exchanges, one after the other.
+    """Processes exchanges one after the other.
 
-    `page_matcher` is shown new and changed pages. `wrap_reader` makes what parses pages from the
-    usual reader. `extractor` extracts the items of pages.
+    `page_matcher` is called with new and changed pages. `wrap_reader` returns the parser of pages,
+    given the default one. `extractor` extracts the items of pages.
     """
 
     def __init__(
@@ -96,11 +97,11 @@ class ResponseProcessor:
         self._robots = RobotsProcessor(crawl, discovery, self._rest)
         self._retries = fetch.retries
         self._clock = crawl.clock
-        self._aside: dict[int, _Aside] = {}  # by the exchange's id
-        self._unparsed: Counter[int] = Counter()  # documents that are being read, by host
+        self._aside: dict[int, _Aside] = {}  # by `id` of the exchange
+        self._unparsed: Counter[int] = Counter()  # documents that are being parsed, by host
 
     def process(self, exchange: Exchange, task: Task, replayed: Replayed | None = None) -> None:
-        """Archive an exchange, then act on it. A replayed one keeps its record id."""
+        """Archive an exchange, then apply it. A replayed one keeps its record ID."""
         crawl = self.crawl
         headers = parse_head(exchange.response_head)
         verdict = self._judge(exchange, headers, task)
@@ -151,11 +152,12 @@ class ResponseProcessor:
     def set_aside(
         self, exchange: Exchange, task: Task, *, to_render: bool = False
     ) -> Callable[[], bytes] | None:
-        """Archive a document that is parsed later, and book the fetch on its host.
+        """Archive a document that is parsed later, and release its host.
 
-        Returns a way to its body; its exchange is processed when it is parsed. None, and nothing is
-        done: it has nothing to parse, so it is to be processed now. A page `to_render` may differ
-        although its bytes are the same, and what it loads needs its host.
+        Returns a function that returns its body; process the exchange when it is parsed. Returns
+        None and does nothing if nothing is to be parsed: process the exchange now. A page
+        `to_render` is always archived, because its rendered content may change while its bytes do
+        not; and its host is always released, because its resources are requested from it.
         """
         crawl = self.crawl
         headers = parse_head(exchange.response_head)
@@ -202,7 +204,7 @@ class ResponseProcessor:
 
     @contextmanager
     def parsing_in_a_child(self) -> Iterator[None]:
-        """Parse in a child process for a while, as pages may kill the parser."""
+        """Parse pages in a child process, because they may kill the parser."""
         from lycosa.crawl.documents.sandbox import ChildReader
 
         read = self._read
@@ -212,7 +214,7 @@ class ResponseProcessor:
         self._read = read
 
     def _note_failure(self, exchange: Exchange, task: Task, verdict: Judgement) -> None:
-        """Report at once why a seed, or all of its host, cannot be fetched."""
+        """Report why a seed, or all of its host, cannot be fetched."""
         if exchange.error:
             self.crawl.progress.fail(
                 exchange.url,
@@ -250,7 +252,7 @@ class ResponseProcessor:
         self.crawl.frontier.start(task.identity.host_key, self._clock.monotonic_ms())
         self.process(exchange, task, replayed)
         if any(waiting.origin == task.origin for waiting in self.crawl.prerequisites):
-            # a further attempt, or hop
+            # another attempt, or the next redirect
             self.crawl.frontier.hold(self.crawl.identifier.identify(f"{task.origin}/").host_key)
 
     def record(self, exchange: Exchange, task: Task, replayed: Replayed) -> None:
@@ -267,8 +269,9 @@ class ResponseProcessor:
         self.crawl.buffer.batch.add_visit(visit)
 
     def process_links_only(self, exchange: Exchange, visit: Visit) -> None:
-        """Apply the links into held partitions of an exchange in another worker's partitions; that
-        worker does everything else.
+        """Apply the links of an exchange in a remote partition.
+
+        Only links into held partitions are applied; the other worker does everything else.
         """
         crawl = self.crawl
         assignment = crawl.assignments[visit.collection]
@@ -301,7 +304,7 @@ class ResponseProcessor:
 
     def _redirect_target(self, task: Task, verdict: Judgement) -> str:
         target = LinkResolver(task.identity.url).resolve(verdict.location)
-        # rules of the web are on the web
+        # a robots.txt for http cannot be at an ftp or gopher URL
         if isinstance(target, Refusal) or (
             task.kind is VisitKind.ROBOTS and target.startswith(OTHERS)
         ):
@@ -309,7 +312,7 @@ class ResponseProcessor:
         return target
 
     def _collection_of(self, task: Task) -> str:
-        """Whose visit a robots.txt is: the first collection that has URLs of the host."""
+        """Return the collection of a robots.txt: the first with URLs of the host."""
         queue = self.crawl.frontier.hosts.get(task.identity.host_key)
         names = list(queue.heads) if queue is not None else []
         return names[0] if names else next(iter(self.crawl.assignments))

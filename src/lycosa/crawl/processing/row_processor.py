@@ -38,8 +38,9 @@ from lycosa.url.file_types import READ_TYPES
 
 
 class RowProcessor(CrawlListener):
-    """Processes the rows of URLs. `parse` parses the page of an exchange; `page_matcher` is shown
-    new and changed pages.
+    """Processes the rows of URLs.
+
+    `parse` parses the page of an exchange; `page_matcher` is called with new and changed pages.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class RowProcessor(CrawlListener):
         crawl.listeners.append(self)
 
     def before_commit(self) -> None:
-        """Add the matches of watches to the batch that holds their pages."""
+        """Add the matches of watches to the batch with their pages."""
         if self._page_matcher is not None:
             for visit, match in self._page_matcher.take_matches():
                 self.crawl.buffer.batch.add_match(visit, match)
@@ -77,9 +78,9 @@ class RowProcessor(CrawlListener):
         verdict: Judgement,
         revisit_of: RevisitTarget | None,
     ) -> None:
-        """Record the visit for every collection that wanted the URL.
+        """Record the visit for every collection that requested the URL.
 
-        Parse the response once.
+        The response is parsed once.
         """
         parsed: ParsedExchange | None = None
         for number, row in enumerate(task.rows):
@@ -229,7 +230,7 @@ class RowProcessor(CrawlListener):
     def _process_links(
         self, row: UrlRow, visit: Visit, parsed: ParsedExchange, *, first: bool
     ) -> None:
-        """Follow the links of a response that is no page."""
+        """Follow the links of a response that is not a page."""
         crawl = self.crawl
         crawl.urls.settle(row, UrlState.VISITED, parsed.error or "media_type")
         if parsed.links:
@@ -244,8 +245,8 @@ class RowProcessor(CrawlListener):
             return
         stats, interval_ms = ChangeStats(*row.history), max(self._interval_ms, 1)
         claimed = row.claim > 0
-        # A correct claim caused the visit soon after the change: its time is informative, the
-        # change itself is not.
+        # A correct claim caused the visit soon after the change: the time of the visit is evidence
+        # for the rate, the change itself is not.
         stats = (
             observe_dated(stats, interval_ms)
             if claimed and visit.changed
@@ -270,8 +271,7 @@ class RowProcessor(CrawlListener):
         refused = gate.redirect(row, visit.redirect_to, self._clock.now_ms())
         if refused or row.redirects < crawl.config.fetch.max_redirects:
             return
-        # The hop after the last one that is allowed: known, so that it can be explained, and
-        # stopped.
+        # The redirect beyond the limit gets a row, so that it can be explained, and is stopped.
         target = crawl.urls.find(row.collection, crawl.identifier.identify(visit.redirect_to))
         if target is not None:
             crawl.urls.stop_redirects(target)

@@ -1,5 +1,4 @@
-"""`import`: captures of other archives become exchanges of this one, archived, parsed and committed
-as if they had been fetched now.
+"""`import`: archive, parse and commit captures of other archives.
 
 A capture is processed like a replayed exchange (`lycosa.crawl.recovery.replay`), without network
 and robots.txt: archive first, then rows, pages and links. It keeps its WARC-Record-ID, so a second
@@ -35,17 +34,17 @@ from lycosa.url.scope import url_origin
 
 _CHUNK_CAPTURES = 500
 _CHUNK_BYTES = 16 * 2**20
-_RECENT_IDS = 50_000  # more than two batches: those that are not in the tables yet
+_RECENT_IDS = 50_000  # record IDs that may not be in the tables yet: more than two batches
 _REDIRECTS_KEPT = 10_000
-_LATER_KEPT = 20_000  # revisits whose originals are looked for when a file has ended
+_LATER_KEPT = 20_000  # revisits that wait for the end of a file, to look up their originals
 
 
 @dataclass(slots=True)
 class Imported:
-    """What an import did. `captures` were read, and each is counted once more: `imported`,
-    `already_there`, or in `left_out` by reason.
+    """Counts of an import.
 
-    `others`: records that are no captures, by type. `damaged`: file -> what is wrong with it.
+    Each of the `captures` is also counted in `imported`, in `already_there`, or in `left_out` by
+    reason. `others`: records that are not captures, by type. `damaged`: file -> problem.
     """
 
     files: int = 0
@@ -71,20 +70,18 @@ class Imported:
 
 @dataclass(slots=True)
 class _StoredRows:
-    """The stored rows for one chunk: committed record IDs, and rows of URLs, updated as they
-    change.
-    """
+    """Stored data for one chunk: committed record IDs, and rows of URLs."""
 
     ids: frozenset[str]
     rows: dict[int, UrlRow]
 
 
 class Importer:
-    """Imports captures into one collection of a crawl whose tables are loaded.
+    """Imports captures into one collection of a crawl with loaded tables.
 
     `tables` returns the current live tables; `locate` the local path of a workspace's file;
-    `commit_if_due` is called after each capture and `commit_now` before committed rows are read, so
-    that memory is bounded. `in_scope`: skip pages outside the collection's scope.
+    `commit_if_due` is called after each capture, so that memory is bounded, and `commit_now` before
+    committed rows are read. `in_scope`: skip pages outside the collection's scope.
     """
 
     def __init__(
@@ -107,13 +104,15 @@ class Importer:
         self._commit_if_due, self._commit_now = commit_if_due, commit_now
         self._in_scope = in_scope
         self._recent: FIFOCache[str, bool] = FIFOCache(_RECENT_IDS)
-        # where a redirect outside the scope leads
+        # targets of redirects outside the scope
         self._redirected: FIFOCache[str, Way] = FIFOCache(_REDIRECTS_KEPT)
         self._deferred: list[ImportedCapture] = []
 
     def take(self, name: str, captures: Iterable[ImportedCapture]) -> None:
-        """Import the captures of one file. If it is damaged, what was read before is kept, and the
-        report names the file.
+        """Import the captures of one file.
+
+        If the file is damaged, the captures before the damage are imported, and the report has the
+        error.
 
         Raises:
             WorkError: the disk is full.
@@ -155,7 +154,7 @@ class Importer:
             elif self._take(capture, identity, stored):
                 self._commit_if_due()
         if self._crawl.scheduler.full:
-            self._crawl.scheduler.refill()  # parks hosts that have nothing to do
+            self._crawl.scheduler.refill()  # parks hosts without due URLs
 
     def _identify(self, capture: ImportedCapture) -> UrlId | None:
         """Return the capture's URL; None if it is skipped, which is counted."""
@@ -181,7 +180,7 @@ class Importer:
     def _look_up(self, usable: list[tuple[ImportedCapture, UrlId]]) -> _StoredRows:
         ids = [capture.record_id for capture, _ in usable]
         hosts = sorted({identity.host_key for _, identity in usable})
-        # Sorted by host, so that most row groups are passed over unread.
+        # Sorted by host, so that most row groups are skipped.
         visits = (
             self._tables()
             .scan("visits")
@@ -200,7 +199,10 @@ class Importer:
     # ------------------------------------------------------------
 
     def _take(self, capture: ImportedCapture, identity: UrlId, stored: _StoredRows) -> bool:
-        """False: it waits for its original, or is left out."""
+        """Import a capture.
+
+        Returns False for a deferred revisit, which waits for its original.
+        """
         capture.limit_date(self._crawl.clock.now_ms())
         kind = _kind(capture, identity.url)
         revisit_of = None
@@ -227,7 +229,7 @@ class Importer:
         replayed = Replayed(visit, revisit_of)
         origin = url_origin(identity.url)
         if kind != VisitKind.PAGE:
-            # other requests than for pages are only archived: the next crawl makes its own
+            # requests other than for pages are only archived: the next crawl sends its own
             row_of_collection = UrlRow(
                 identity, self._collection, visit.depth, referrer=visit.referrer
             )
@@ -244,7 +246,7 @@ class Importer:
             return
         task = Task(identity, (row,), origin, VisitKind.PAGE, visit.attempt)
         if row.visited_at >= exchange.started_at:
-            # older than the last visit: history
+            # older than the last visit: only archived
             self._processor.record(exchange, task, replayed)
             self.report.count_imported(0)
             return
@@ -255,12 +257,12 @@ class Importer:
         latency, latency_ms = queue.latency, queue.row.latency_ms
         pages = self._crawl.progress.pages
         self._processor.replay(exchange, task, replayed)
-        if capture.own is None:  # how fast it was is not known
+        if capture.own is None:  # the latency of the capture is unknown
             queue.restore_latency(latency, latency_ms)
         self.report.count_imported(self._crawl.progress.pages - pages)
 
     def _visit(self, capture: ImportedCapture, identity: UrlId) -> Visit:
-        """Return the visit: as this program wrote it, else as reconstructed from the record."""
+        """Return the visit of this program, or one reconstructed from the record."""
         visit = capture.visit
         if visit is None:
             exchange = capture.exchange(identity.url, VisitKind.PAGE)
@@ -288,12 +290,15 @@ class Importer:
         row = self._crawl.urls.find(self._collection, identity) or chunk_rows.rows.get(
             identity.url_key
         )
-        if row is None:  # it was admitted and committed since this chunk began
+        if row is None:  # it may have been admitted and committed since this chunk was read
             row = next(iter(self._crawl.urls.find_all(self._collection, [identity])), None)
         return row
 
     def _note_redirect(self, row: UrlRow, target: str) -> None:
-        """Remember a redirect out of scope: its target, if it is imported, is linked to it."""
+        """Remember a redirect out of scope.
+
+        If its target is imported, it gets the redirect as referrer.
+        """
         if target and not self._gate.takes(target):
             self._redirected[target] = Way(
                 row.id.url, row.redirects + 1, row.redirect_from or row.id.url
@@ -303,8 +308,9 @@ class Importer:
     # ------------------------------------------------------------
 
     def _revisits(self) -> None:
-        """Process revisits whose originals were not in memory: of another URL, or older. They
-        become complete captures.
+        """Process the deferred revisits, of another URL or of an older capture.
+
+        They become complete captures, with the bodies of their originals.
         """
         later, self._deferred = self._deferred, []
         if not later:
@@ -335,7 +341,7 @@ class Importer:
             self._commit_if_due()
 
     def _places(self, originals: list[Original]) -> dict[str, tuple[str, int, int]]:
-        """Return the locations of committed originals, by each name that a revisit may use."""
+        """Return the locations of committed originals, by the names of `_names`."""
         tables = self._tables()
         original_names = {name for original in originals for name in _names(original)}
         plain = [name for name in original_names if " " not in name]
@@ -368,8 +374,9 @@ class Importer:
 
 
 def _names(original: Original) -> list[str]:
-    """Return the names of a revisit's original, best first: its record, its URL and second, its
-    payload's digest.
+    """Return the names of a revisit's original, most exact first.
+
+    These are its record ID, its time in seconds with its URL, and the digest of its payload.
     """
     names = [original.record_id]
     if original.url and original.fetched_at:
@@ -379,7 +386,7 @@ def _names(original: Original) -> list[str]:
 
 
 def _same_url(capture: ImportedCapture, row: UrlRow | None, url: str) -> Revisited | None:
-    """Return the capture of the same URL that a revisit refers to, if it is the one in the row."""
+    """Return the row's capture if a revisit refers to it, else None."""
     original = capture.revisit
     if row is None or not row.record_id or original is None:
         return None

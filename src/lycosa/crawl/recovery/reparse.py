@@ -1,9 +1,8 @@
-"""`reparse`: run the archive through today's parser, without fetching.
+"""`reparse`: parse archived pages again, without fetching.
 
-A batch job under a claim of its own. Pages come in the order of the archive; those that read
-otherwise than before get new rows of `pages`, `metadata`, `items` and `links`; when nothing
-changed, nothing is written. New links are admitted by the next crawl. `extract_items` reads nothing
-but items.
+A batch job under a claim of its own. Pages are read in the order of the archive; those with changed
+results get new rows of `pages`, `metadata`, `items` and `links`; without changes, nothing is
+written. The next crawl admits new links. `extract_items` extracts only items.
 """
 
 from __future__ import annotations
@@ -41,14 +40,15 @@ _LINK = ("target", "anchor", "rel", "kind", "position")
 
 @dataclass(slots=True)
 class Reparsed:
-    """What a run did. `changed`: pages whose rows or links read otherwise than before;
-    `text_changed` of those, the text.
+    """Counts of a run.
+
+    `changed`: pages with changed rows or links; `text_changed`: those of them with a changed text.
     """
 
     pages: int = 0
     changed: int = 0
     text_changed: int = 0
-    unreadable: int = 0  # no longer understood, or without a full record
+    unreadable: int = 0  # cannot be parsed any more, or have no complete record
 
 
 def reparse(
@@ -61,8 +61,10 @@ def reparse(
     since_ms: int | None = None,
     with_markdown: Collection[str] = (),
 ) -> Reparsed:
-    """Parse the live pages again. `locate` returns the absolute path of a workspace-relative one;
-    `with_markdown`: collections that store pages as Markdown too.
+    """Parse the live pages again.
+
+    `locate` returns the absolute path of a workspace-relative one; `with_markdown`: collections
+    that store pages as Markdown too.
 
     Raises:
         ArchiveError: a record cannot be read.
@@ -120,8 +122,9 @@ def extract_items(
     collection: str | None = None,
     since_ms: int | None = None,
 ) -> Reparsed:
-    """Extract the items of what is live again, and nothing else. Arguments and errors are those of
-    `reparse`.
+    """Extract the items of the live pages again.
+
+    Arguments and errors are those of `reparse`.
     """
     counts: Counter[str] = Counter()
     buffers = Buffers()
@@ -161,8 +164,9 @@ _LinkHashes = dict[tuple[int, int], int]
 
 
 def _places(tables: LiveTables) -> pl.DataFrame:
-    """Return the location of each live page's record; about 100 bytes a page. Gone and excluded
-    pages are left out: a new row would restore them.
+    """Return the location of each live page's record: 100 bytes per page.
+
+    Gone and excluded pages are omitted: a new row would restore them.
     """
     key = list(_KEY)
     visits = tables.scan("visits").select(
@@ -187,7 +191,10 @@ def _slices(
     since_ms: int | None,
     columns: Sequence[str] = (),
 ) -> Iterator[list[dict[str, object]]]:
-    """Live pages with their records' places, in the order of the archive, at most 500 at a time."""
+    """Yield live pages with the locations of their records.
+
+    They are in the order of the archive. At most 500 at a time.
+    """
     for pages in tables.batches("pages", columns):
         if collection is not None:
             pages = pages.filter(pl.col("collection") == collection)
@@ -240,7 +247,7 @@ def _fresh(table: str, rows: Iterable[Row]) -> dict[tuple[str, int, int], int]:
 
 
 def _visit(row: dict[str, object]) -> Visit:
-    """Return the visit, as far as a page's rows need it."""
+    """Return a visit with the fields that the rows of a page need."""
     take = {name: row[name] for name in (*_VISIT, "kind")}
     return Visit(host="", depth=0, duration_ms=0, **take)  # type: ignore[arg-type]
 
@@ -259,7 +266,7 @@ def _read(
 
 
 def _exchange(row: dict[str, object], locate: Callable[[str], str]) -> Exchange | None:
-    """Return the archived exchange of a page; None: there is no full record."""
+    """Return the archived exchange of a page; None without a complete record."""
     path, offset, length = (
         locate(str(row["warc_file"])),
         int(str(row["warc_offset"])),

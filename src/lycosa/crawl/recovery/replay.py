@@ -1,10 +1,10 @@
 """Replay: process archived but uncommitted exchanges of earlier workers, without fetching.
 
-Exchanges come in the order in which they were made, so every page is known (found by a page before
-it, or committed) when its exchange is read. Where a claim's partitions went to several workers,
-each replays its own share, and of the others' share it only applies links to its own URLs: the page
-that names a URL may be theirs. Records are copied into this worker's own WARC with their
-record ids; today's scope and robots apply; the commit names the orphans used.
+Exchanges are read in the order in which they were made, so the URL of each is known when it is read
+(from a link on an earlier page, or committed). If a claim's partitions were reassigned to several
+workers, each replays the exchanges in its own partitions. Of the others it only applies links to
+its own URLs. Records are copied into this worker's own WARC with their record IDs; current scope
+and robots.txt rules apply; the commit has the names of the replayed orphans.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def replay(
 ) -> None:
     """Process the exchanges of orphaned WARC files.
 
-    Unreadable records and processed IDs are skipped. `tables` are those of the held partitions,
-    `every` those of all (None: the same). `locate` returns the absolute path of a
+    Unreadable records and processed IDs are skipped. `tables` has the rows of held partitions,
+    `every` those of all partitions (None: the same). `locate` returns the absolute path of a
     workspace-relative one; `commit_if_due` is called after each exchange, so that memory is
     bounded.
 
@@ -84,8 +84,9 @@ def replay(
 
 
 class _Stored:
-    """What the tables hold of the exchanges of one orphan: the ids that are committed, and the rows
-    of their URLs. `host_keys`: their hosts.
+    """The stored data for the exchanges of one orphan.
+
+    It has the committed record IDs and the rows of the URLs. `host_keys`: their hosts.
     """
 
     def __init__(self, crawl: CrawlState, tables: LiveTables, every: LiveTables, path: str) -> None:
@@ -126,7 +127,7 @@ class _Stored:
             row = self._crawl.urls.find(name, identity, operation) or self._rows.get(
                 (name, operation_key(identity.url_key, operation))
             )
-            if row is None:  # it was admitted and committed since this replay began
+            if row is None:  # it may have been admitted and committed since this replay began
                 row = next(iter(self._crawl.urls.find_all(name, [identity], operation)), None)
             if row is not None:
                 rows[name] = row
@@ -134,9 +135,9 @@ class _Stored:
 
 
 def _partition(crawl: CrawlState, stored: StoredExchange) -> int:
-    """Return the exchange's URL.
+    """Return the partition of an exchange.
 
-    For a robots.txt its origin, whatever URL that was redirected to.
+    It is that of its URL; for a robots.txt, also a redirected one, that of its origin.
     """
     visit = stored.visit
     url = (
@@ -148,7 +149,7 @@ def _partition(crawl: CrawlState, stored: StoredExchange) -> int:
 
 
 def _absorb(processor: ResponseProcessor, stored: StoredExchange, tables: _Stored) -> bool:
-    """Process a stored exchange; returns whether a collection still has a use for it."""
+    """Process a stored exchange; return whether a collection has a row for it."""
     crawl = processor.crawl
     exchange, visit = stored.exchange, stored.visit
     identity = crawl.identifier.identify(exchange.url)
@@ -161,7 +162,7 @@ def _absorb(processor: ResponseProcessor, stored: StoredExchange, tables: _Store
     if kind == VisitKind.ROBOTS:
         origin = visit.referrer or origin
         crawl.hosts.queue(identity)
-        # the origin whose robots.txt was redirected
+        # the origin that requested the robots.txt, before redirects
         crawl.hosts.queue(crawl.identifier.identify(f"{origin}/"))
         task = Task(identity, (), origin, kind, visit.attempt, visit.depth)
     elif kind in _BESIDE:
@@ -180,12 +181,12 @@ def _absorb(processor: ResponseProcessor, stored: StoredExchange, tables: _Store
         ]
         if not rows:
             own = admitted.get(visit.collection)
-            # a worker that had lost its claim went on for a moment, or the clock was set back
+            # a worker continued for a moment after losing its claim, or the clock was set back
             if own is not None:
                 task = Task(identity, (own,), origin, kind, visit.attempt)
                 processor.record(exchange, task, replayed)
             return own is not None
-        # the collection that requested it comes first
+        # the collection that requested it is first
         rows.sort(key=lambda row: row.collection != visit.collection)
         crawl.hosts.queue(identity)
         for row in rows:

@@ -1,10 +1,9 @@
-"""Resume collections from the log: load URLs and hosts, and walk the stored links again if the
-limits of the call differ.
+"""Resume collections from the log: load URLs and hosts, walk links again.
 
-Only the owner of the partitions calls this, after its claim and before it replays. Nothing is
-fetched. Depths are relaxed as in Bellman and Ford: the links of a URL whose depth decreased are
-walked again, until nothing changes. Memory holds the links of one data file, and the keys of those
-URLs.
+Links are walked again if the limits of the call differ. Only the owner of the partitions calls
+this, after its claim and before it replays. Nothing is fetched. Depths are relaxed as in the
+Bellman-Ford algorithm: when the depth of a URL decreases, its links are walked again, until nothing
+changes. Memory has the links of one data file, and the keys of those URLs.
 """
 
 from __future__ import annotations
@@ -39,8 +38,9 @@ _RECONSIDERED = (
     Exclusion.TOO_LONG,
     Exclusion.ADDRESS,
 )
-"""Exclusions that today's configuration, or newly named hosts, may lift. (A robots.txt that changed
-lifts its own.)
+"""Exclusions that the current configuration or new named hosts may lift.
+
+Exclusions by robots.txt are lifted when a changed file is fetched.
 """
 
 
@@ -54,7 +54,7 @@ class Resumed:
 
 @dataclass(slots=True, frozen=True)
 class HeldRowReaders(RowReaders):
-    """Readers of the live files that may hold rows of held partitions."""
+    """Readers of the live files that may contain rows of held partitions."""
 
     held_partitions: HeldPartitions
 
@@ -64,7 +64,7 @@ class HeldRowReaders(RowReaders):
 
 
 def load(crawl: CrawlState, tables: LiveTables, path: Callable[[str], str]) -> Resumed:
-    """Load keys, hosts with their next times, and counts from the live tables.
+    """Load keys of URLs, hosts with next times, and counts from the tables.
 
     `path` returns the absolute path of a workspace's file. To stay polite after a change of owner,
     every host counts as fetched now.
@@ -81,8 +81,8 @@ def load(crawl: CrawlState, tables: LiveTables, path: Callable[[str], str]) -> R
     for name, assignment in crawl.assignments.items():
         assignment.seen.load(_recorded(frames, name, crawl.progress.states))
         urls += len(assignment.seen)
-        # Suspects count those of all workers. Each worker may use the rest: shared out, a site
-        # would get less the more workers there are.
+        # The count of suspects is that of all workers. Each worker may use the whole rest: divided,
+        # a site would get less the more workers there are.
         counters = tables.state.counters
         assignment.resume(counters[f"pages.{name}"], counters[f"suspects.{name}"])
         # a pass for each collection: the keys of one at a time are in memory
@@ -94,7 +94,7 @@ def load(crawl: CrawlState, tables: LiveTables, path: Callable[[str], str]) -> R
 def _recorded(
     frames: Iterable[pl.DataFrame], collection: str, states: Counter[str]
 ) -> Iterator[pl.DataFrame]:
-    """Keys and depths of a collection's rows, part by part; `states` counts them."""
+    """Yield keys and depths of a collection's rows; count them in `states`."""
     for frame in frames:
         own = frame.filter(pl.col("collection") == collection)
         states.update(dict(own.group_by("state").len().iter_rows()))
@@ -102,7 +102,7 @@ def _recorded(
 
 
 def _row_keys(frame: pl.DataFrame) -> pl.Series:
-    """`UrlRow.key` of every row."""
+    """Return `UrlRow.key` of every row."""
     keys = frame["url_key"].to_numpy()
     operations = frame["operation"]
     for operation in operations.unique().to_list():
@@ -116,9 +116,9 @@ def _row_keys(frame: pl.DataFrame) -> pl.Series:
 
 
 def reconsider(crawl: CrawlState, tables: LiveTables, assignment: Assignment) -> int:
-    """Apply today's configuration to every row: admit or exclude it.
+    """Apply the current configuration to all rows: admit, exclude, make due.
 
-    Return how many rows changed.
+    Returns the number of changed rows.
     """
     changed = 0
     for row in stored_rows(tables, assignment.name, (UrlState.KNOWN, UrlState.EXCLUDED)):
@@ -142,8 +142,10 @@ def reconsider(crawl: CrawlState, tables: LiveTables, assignment: Assignment) ->
 
 
 def _postpone(reason: str) -> bool:
-    """Return whether a URL is deferred by a budget or trap rule, which today's settings may
-    lift."""
+    """Return whether a budget or trap rule defers a URL.
+
+    The current settings may lift it.
+    """
     return reason.endswith("budget") or reason.startswith("trap_")
 
 
@@ -165,9 +167,10 @@ _BATCH_KEYS = 50_000
 def walk_links(
     crawl: CrawlState, tables: LiveTables, assignment: Assignment, *, every_link: bool
 ) -> int:
-    """Admit what the stored links of the collection's known pages lead to, at the depth of today.
-    Without `every_link` only from what fell (`Assignment.depth_decreased`). Returns how many
-    admissions were made or confirmed.
+    """Admit the targets of a collection's stored links at their depth.
+
+    Without `every_link`, only links of pages with a decreased depth (`Assignment.depth_decreased`).
+    Returns how many admissions were made or confirmed.
     """
     lowered = dict(assignment.depth_decreased)
     sources: Mapping[int, int] | None = None if every_link else dict(assignment.depth_decreased)
@@ -188,8 +191,10 @@ def walk_links(
 def followed_links(
     tables: LiveTables, collection: Collection, sources: pl.DataFrame | None = None
 ) -> Iterator[pl.DataFrame]:
-    """Yield the stored links that a crawl follows: url_key, source, target, kind, rel. `sources`:
-    only those of these URLs (url_key), with its further columns.
+    """Yield the stored links that a crawl follows.
+
+    Columns: url_key, source, target, kind, rel. `sources`: only links of the URLs with these keys
+    (`url_key`); its other columns are added.
     """
     closed = tables.scan("pages").filter(~pl.col("may_follow")).select("url_key").collect()
     for frame in tables.batches("links", ("url_key", "source", "target", "kind", "rel")):
@@ -233,7 +238,7 @@ def _key_frame(keys: Iterable[int]) -> pl.DataFrame:
 def _lower(
     crawl: CrawlState, tables: LiveTables, assignment: Assignment, lowered: Mapping[int, int]
 ) -> None:
-    """Store the new depth of rows."""
+    """Store the decreased depth of rows."""
     keys = list(lowered)
     for start in range(0, len(keys), _BATCH_KEYS):
         part = _key_frame(keys[start : start + _BATCH_KEYS]).lazy()

@@ -20,13 +20,15 @@ _LINK = ("target", "anchor", "rel", "kind", "position")
 
 @dataclass(slots=True)
 class Copy:
-    """A page as it is stored; `visit`: as much of it as rows about the page need. None: a redirect,
-    its target is the only link.
+    """A stored page, or a stored redirect.
+
+    `visit`: has the fields that rows about the page need; None: the copy is a redirect, and its
+    target is the only link.
     """
 
     visit: Visit | None = None
     text: str = ""
-    # none if the page says nofollow
+    # empty if the page has the rule nofollow
     links: list[Link] = field(default_factory=list)
 
 
@@ -39,14 +41,15 @@ class StoredPages:
 
     @property
     def _tables(self) -> LiveTables:
-        """Of a state of their own: a worker's moves while it commits."""
+        """Live tables with their own state: that of the worker may change."""
         if self._read is None:
             self._read = LiveTables(self._workspace)
         return self._read
 
     def copies(self, collection: str, pages: Sequence[UrlId]) -> dict[int, Copy]:
-        """By URL key; without those of which neither a page nor a redirect is stored. Takes a
-        reading of the tables each time: ask for many pages of a host at once.
+        """Return URL key -> stored copy, for URLs with a stored page or redirect.
+
+        Each call reads the tables: pass many pages of a host at once.
         """
         if not pages:
             return {}
@@ -65,7 +68,7 @@ class StoredPages:
             .filter(is_requested & (pl.col("collection") == collection))
             .select(columns)
         )
-        # Within a scan the later row wins, as everywhere.
+        # In a scan the last row of a key is the newest.
         live = (
             rows.join(keys, on=_KEY, how="semi", maintain_order="left")
             .unique(_KEY, keep="last", maintain_order=True)
@@ -95,8 +98,9 @@ class StoredPages:
 
 
 def _latest_links(links: pl.DataFrame, parsed: pl.DataFrame) -> dict[tuple[int, int], list[Link]]:
-    """Return the links of the newest parse of each page, by host and URL key. `parsed`: the entries
-    of the pages, because the newest parse may have no links.
+    """Return the links of the newest parse of each page, by host and URL key.
+
+    `parsed`: the log entries of the pages, because the newest parse may have no links.
     """
     newest = links.group_by(_KEY).agg(pl.col(ENTRY).max())
     latest = pl.concat([newest, parsed]).group_by(_KEY).agg(pl.col(ENTRY).max())

@@ -1,15 +1,14 @@
-"""Compute a collection's recrawl schedule from its tables (importance, change rates, threshold),
-outside the worker's loop.
+"""Compute a recrawl schedule: importance, change rates, threshold.
 
 Three passes over the tables, in the order of the keys. The first reads the keys of the visited
 pages and a sample of their histories. The second counts the distinct pages, and distinct other
 hosts, that link to each of them. The third estimates importance and change rate, and writes the
-rows whose values changed. Memory: about 50 bytes per visited page, 8 per page with links, and
+rows with changed values. Memory: about 50 bytes per visited page, 8 per page with links, and
 50 MB of rows. `Ranker` therefore uses a separate process, except with a simulated clock.
 
 `rankings/COLLECTION/00000003/` is a ranking: `info.json`, and `changes`, the rows of all
-partitions. With several workers, one computes the ranking and all apply it: the one that creates
-the note with the next number first. If it publishes no result in time, the next number is free. A
+partitions. With several workers, one computes the ranking and all apply it: the first one to create
+the note with the next number. If it publishes no result in time, the next number is used. A
 superfluous ranking does no harm, and a kill loses at most the ranking of a day.
 """
 
@@ -58,10 +57,10 @@ CHANGED = np.dtype(
         ("change_rate", "f4"),
     ]
 )
-"""One row of the file of changes, which is in the order of partition, host and URL key."""
+"""A row of the file of changes, ordered by partition, host and URL key."""
 
 NOTABLE = 0.1
-"""A row is written again when its importance or its rate changed by more than this share."""
+"""Relative change of importance or rate from which a row is rewritten."""
 
 PRIOR_SAMPLE = 10_000
 SOLVE_SAMPLE = 200_000
@@ -71,8 +70,10 @@ _URL_COLUMNS = ("partition", "host_key", "url_key", "collection", "operation", "
 
 
 class Solved(NamedTuple):
-    """`threshold` spends the budget in the long run; `default_rate` is for pages visited once;
-    `pages` were visited, and `changed` of them have new numbers.
+    """The result of a ranking, without the rows.
+
+    `threshold`: uses the budget exactly in the long run; `default_rate`: for pages visited once;
+    `pages`: number of visited pages; `changed`: those of them with changed values.
     """
 
     threshold: float
@@ -83,7 +84,7 @@ class Solved(NamedTuple):
 
 
 class RankingResult(NamedTuple):
-    """The result of a ranking; `changes` is at its start, and is closed by the receiver."""
+    """The result of a ranking. The receiver closes `changes`."""
 
     collection: str
     solved: Solved
@@ -96,19 +97,19 @@ class _Pages:
 
     host_key: np.ndarray[tuple[int], np.dtype[np.uint64]]
     url_key: np.ndarray[tuple[int], np.dtype[np.uint64]]
-    # of the URL as polars hashes it: links name their target by its text
+    # Polars hash of the URL's text, which links have as their target
     text_hash: np.ndarray[tuple[int], np.dtype[np.uint64]]
     prior: RatePrior
 
 
 def rank(tables: LiveTables, collection: str, rules: RecrawlRules, changes: BinaryIO) -> Solved:
-    """Rank a collection's visited pages as the tables hold them, and solve its schedule.
+    """Rank a collection's visited pages, and compute its schedule.
 
-    `changes` gets the rows of `CHANGED` whose numbers are to be written.
+    `changes` gets the rows of `CHANGED` to be written.
 
     Raises:
-        FileNotFoundError: a table's file went away (a merge replaced it long ago): refresh the
-        tables and try again.
+        FileNotFoundError: a table's file was deleted after a compaction: refresh the tables and try
+        again.
     """
     pages = _visited(tables, collection)
     in_links, linking_hosts = _links(tables, pages)
@@ -159,7 +160,7 @@ def _visited(tables: LiveTables, collection: str) -> _Pages:
         urls.append(frame["url_key"].to_numpy())
         texts.append(frame["url"].hash().to_numpy())
         seen = frame.select("url_key", "history").filter(pl.col("history").list.len() == _STATS)
-        # keys are hashes: any part of them is a fair one
+        # keys are hashes: the smallest ones are a random sample
         sample = pl.concat([sample, seen]).bottom_k(PRIOR_SAMPLE, by="url_key")
     return _Pages(
         np.concatenate(hosts),
@@ -170,8 +171,9 @@ def _visited(tables: LiveTables, collection: str) -> _Pages:
 
 
 def _links(tables: LiveTables, pages: _Pages) -> tuple[Floats, Floats]:
-    """For each page how many others link to it, and how many other hosts. Links of a host are
-    adjacent, so only a host that continues in the next frame is remembered.
+    """Return for each page how many other pages and hosts link to it.
+
+    Links of a host are adjacent, so only a host that continues in the next frame is remembered.
     """
     order = np.argsort(pages.text_hash)
     ordered = pages.text_hash[order]
@@ -223,7 +225,7 @@ def _stats(frame: pl.DataFrame) -> list[Floats]:
 
 
 def _estimated(frame: pl.DataFrame, prior: RatePrior) -> Floats:
-    """Rates by today's prior; 0 where there was no second visit."""
+    """Return the rates by the current prior; 0 without a second visit."""
     seen = (frame["history"].list.len() == _STATS).fill_null(False).to_numpy()
     estimates = np.zeros(frame.height)
     if seen.any():
@@ -249,13 +251,13 @@ def _notable(
 
 FOLDER = "rankings"
 ATTEMPTS = 3
-"""Compaction may delete files during a long ranking.
+"""Maximum attempts: compaction may delete files during a long ranking.
 
 The next attempt reads their replacements.
 """
 
 PATIENCE_MS = 600_000
-"""How long to wait for another worker's ranking."""
+"""Maximum wait for another worker's ranking."""
 
 _NICENESS = 10
 _LOOK_MS = 5_000
@@ -267,8 +269,8 @@ _NUMBER = re.compile(r"^\d{8}\Z")
 class Ranker:
     """Ranks one collection at a time, or waits for the ranking of another worker.
 
-    `worker`: the name of this worker among several; None: it is alone. `fresh_ms`: a ranking by
-    the same rules that is younger is not made again where there are several.
+    `worker`: the name of this worker if there are several, else None. `fresh_ms`: with several
+    workers, a ranking of this age by the same rules is not repeated.
     """
 
     def __init__(
@@ -281,18 +283,18 @@ class Ranker:
         self._fresh_ms = fresh_ms
         self._collection = ""
         self._rules: dict[str, Any] = {}
-        self._applied: dict[str, int] = {}  # collection -> number of the ranking taken last
-        self._number = 0  # of the ranking that is made or awaited; 0: none
-        self._process: subprocess.Popen[bytes] | None = None  # makes it
+        self._applied: dict[str, int] = {}  # collection -> number of the last applied ranking
+        self._number = 0  # number of the current ranking; 0: none
+        self._process: subprocess.Popen[bytes] | None = None  # computes it
         self._since = self._next_look = 0
 
     @property
     def busy(self) -> bool:
-        """Whether a ranking is under way."""
+        """Whether a ranking is in progress."""
         return self._number > 0
 
     def start(self, collection: str, rules: RecrawlRules) -> None:
-        """Begin. Call it only while it is not busy."""
+        """Start a ranking. Call it only while not `busy`."""
         self._collection, self._rules = collection, asdict(rules)
         newest = max(numbers(self._workspace, collection), default=0)
         is_new = newest > self._applied.get(collection, 0)
@@ -302,16 +304,14 @@ class Ranker:
             self._make(newest + 1)
 
     def take(self) -> RankingResult | None:
-        """Return the result, once; None while it is under way, when nothing is, and when it
-        failed.
-        """
+        """Return the result once; None before the end, or if there is none."""
         if not self._number:
             return None
         failed = False
         if self._process is not None:
             if self._process.poll() is None:
                 return None
-            self._process, failed = None, True  # unless there is a result
+            self._process, failed = None, True  # failed if it left no result
         now = self._clock.monotonic_ms()
         if now < self._next_look and not failed:
             return None
@@ -326,14 +326,14 @@ class Ranker:
         return result
 
     def close(self) -> None:
-        """End what is under way."""
+        """Stop the ranking that is in progress."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
         self._process, self._number = None, 0
 
     def _make(self, number: int) -> None:
-        """Make a ranking, or wait for the worker that was first to create its note."""
+        """Compute a ranking, or wait for the worker that created its note first."""
         self._number, self._since, self._next_look = number, self._clock.monotonic_ms(), 0
         if self._worker is not None:
             self._storage.make_folder(RUN)
@@ -366,7 +366,7 @@ class Ranker:
         info = self._info(number)
         if info is None or info[1].get("rules") != json.loads(json.dumps(self._rules)):
             return False
-        # a time in the future comes from a wrong clock
+        # abs: a time in the future is from a wrong clock
         return abs(self._clock.now_ms() - int(info[1]["made_at"])) < self._fresh_ms
 
     def _read(self, number: int) -> RankingResult | None:
@@ -376,7 +376,7 @@ class Ranker:
         folder, document = info
         try:
             changes = (folder / _CHANGES).open("rb")
-        except FileNotFoundError:  # it was removed meanwhile: an even newer one is there
+        except FileNotFoundError:  # removed meanwhile, because newer ones exist
             return None
         solved = {**document["solved"], "prior": RatePrior(tuple(document["solved"]["prior"]))}
         return RankingResult(self._collection, Solved(**solved), changes)
@@ -397,7 +397,7 @@ def _note(collection: str, number: int) -> str:
 
 
 def make_ranking(workspace: Workspace, order: Mapping[str, Any]) -> None:
-    """Rank as ordered, publish the result, and remove older ones.
+    """Compute a ranking, publish its result, and remove older ones.
 
     Raises:
         OSError: storage failed.
@@ -430,7 +430,7 @@ def _rank(workspace: Workspace, collection: str, rules: RecrawlRules, path: Path
 
 
 def main() -> None:
-    """Rank in a process of its own."""
+    """Compute a ranking in a separate process."""
     order = job_order("ranking")
     with contextlib.suppress(OSError):
         os.nice(_NICENESS)

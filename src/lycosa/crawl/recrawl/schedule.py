@@ -1,11 +1,11 @@
 """Schedules repeated visits in the worker, by change rates that are learned during the crawl.
 
-Once a day, at the start, and whenever the visited pages have doubled,
+Once a day, at the start, and whenever the number of visited pages has doubled,
 `lycosa.crawl.recrawl.compute_schedule` reads the tables. With several workers, one of them ranks
-all pages, because links come from all partitions; each writes its own rows, and has its share of
-the budget. The result is applied in steps, some at each tick: the collection's rules and prior
-first, then changed rows, then parked hosts. If links make known pages due, they are looked up here
-in batches.
+all pages, because links are in all partitions; each writes its own rows, and has its share of the
+budget. The result is applied in steps, some at each tick: the collection's rules and prior first,
+then changed rows, then parked hosts. If links make known pages due, the pages are looked up here in
+batches.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from lycosa.frontier.recrawl.fresh import steer
 from lycosa.frontier.recrawl.refetch_budget import Budget
 
 MAX_ROWS_PER_TICK = 1_000
-"""Rows written again at one tick: limits the size of a commit, and writes a million rows in a
-quarter of an hour.
+"""Rows written again at one tick: limits the size of a commit.
+
+A million rows take a quarter of an hour.
 """
 
 # age of a new crawl at its first ranking, and time between rankings while it grows
@@ -47,14 +48,14 @@ class _Plan:
     rules: RecrawlRules
     budget: Budget
     ranked_at: int | None = None
-    pages: int = 0  # that were visited then
+    pages: int = 0  # visited pages at that time
     steered_at: int = 0
 
     def begin_ranking(self, now: int, pages: int) -> None:
         self.ranked_at, self.pages = now, pages
 
     def correct(self, used: float, allowed: float, now: int) -> None:
-        """Adjust the threshold to what the last period used of its budget."""
+        """Adjust the threshold by the budget that the last period used."""
         self.correction = steer(self.correction, used, allowed)
         self.steered_at = now
 
@@ -63,8 +64,10 @@ class _Plan:
 
 @dataclass(slots=True)
 class _Linked:
-    """A collection in which links make pages due: links since the last check, and the time until
-    which pages are too young.
+    """A collection in which links make pages due.
+
+    `identities`: linked URLs since the last check; `young`: URL key -> time until which its page is
+    too young.
     """
 
     rules: RecrawlRules
@@ -73,7 +76,7 @@ class _Linked:
 
 
 class RecrawlSchedule(CrawlListener):
-    """Keeps the schedules of a worker's collections. Not for several threads at once."""
+    """Maintains the schedules of a worker's collections. Not thread-safe."""
 
     def __init__(self, crawl: CrawlState, ranker: Ranker, interval_ms: int) -> None:
         self._crawl = crawl
@@ -108,9 +111,9 @@ class RecrawlSchedule(CrawlListener):
             self._changes = None
 
     def tick(self) -> None:
-        """Do the next step; call it about once a second."""
+        """Execute the next step. Call it about once a second."""
         now, now_ms = self._clock.monotonic_ms(), self._clock.now_ms()
-        # not before the first tick: stored links that are walked at the start are old news
+        # not before the first tick: the walk over stored links at the start finds no new links
         self._counts_links = True
         for plan in self._plans.values():
             plan.budget.turn(now_ms)
@@ -135,8 +138,9 @@ class RecrawlSchedule(CrawlListener):
             self._rank_next(now)
 
     def may_become_due(self) -> bool:
-        """Before a crawl ends because nothing is due: do what was deferred, and return whether
-        something may become due by it.
+        """Look up deferred links, and return whether more URLs may become due.
+
+        Called before a crawl ends because nothing is due.
         """
         for name in self._linked:
             if self._look_up(name):
@@ -169,7 +173,7 @@ class RecrawlSchedule(CrawlListener):
                 return
 
     def _apply(self, ranked: RankingResult, now: int, now_ms: int) -> None:
-        """Apply the current rules from now on."""
+        """Start to apply a ranking: first its rules and prior."""
         plan, solved = self._plans[ranked.collection], ranked.solved
         self._changes = ranked.collection, ranked.changes
         if now - plan.steered_at >= _STEER_MS:
@@ -188,7 +192,7 @@ class RecrawlSchedule(CrawlListener):
         self._renewing = self._crawl.scheduler.renew()
 
     def _write(self, collection: str, changes: BinaryIO) -> None:
-        """Write the next rows whose numbers changed."""
+        """Write the next rows with changed values."""
         part = np.frombuffer(changes.read(MAX_ROWS_PER_TICK * CHANGED.itemsize), CHANGED)
         if not part.size:
             changes.close()
@@ -236,7 +240,7 @@ class RecrawlSchedule(CrawlListener):
 
     @contextmanager
     def counting_links(self) -> Iterator[None]:
-        """Count links to known URLs as news, before the first tick too."""
+        """Record links to known URLs in this context, even before the first tick."""
         self._counts_links = True
         yield
         self._counts_links = False
@@ -257,9 +261,9 @@ class RecrawlSchedule(CrawlListener):
             self._look_up(collection)
 
     def _look_up(self, collection: str) -> bool:
-        """Look up all links since the last call, and queue what is old enough.
+        """Look up links since the last call, and queue pages of sufficient age.
 
-        Return whether there were any.
+        Returns whether any page was queued.
         """
         linked = self._linked[collection]
         queued = False
@@ -269,7 +273,7 @@ class RecrawlSchedule(CrawlListener):
         return queued
 
     def _judge(self, linked: _Linked, row: UrlRow, *, waiting: bool) -> bool:
-        """Return whether a row is queued now."""
+        """Apply a link to a row. Return whether the row is queued now."""
         rules, now_ms = linked.rules, self._clock.now_ms()
         action = on_link(
             rules,
