@@ -1,8 +1,8 @@
 """Learns for each host how often the rendered document has more content than the response.
 
-Pure. Pages with almost no text before rendering (shells) are counted separately: a host may have an
-application and articles. The first pages of both kinds are rendered; later ones all or sometimes,
-by the gain so far. The gain of a page is counted in main text and links.
+Pure functions. Pages with almost no text before rendering (shells) are counted separately: a host
+may have an application and articles. The first pages of both kinds are rendered; later ones all or
+sometimes, by the gain so far. The gain of a page is its additional main text and links.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from lycosa.core.records import Page
 
 FIRST_SAMPLES = 3
 PAYS = 0.3
-"""Share of the samples, the latest ones counting most, above which every page of the host is
-rendered.
+"""Share of samples with a gain from which all pages are rendered.
+
+Recent samples have more weight.
 """
 
 _WEIGHT = 0.3  # of the latest sample
-_CHECK_PAYING = 10  # of the pages rendered, every tenth is compared
-_CHECK_PLAIN = 20  # every twentieth of the others is rendered; fewer while nothing is gained
+_CHECK_PAYING = 10  # if all pages are rendered, every tenth is compared
+_CHECK_PLAIN = 20  # if not, every twentieth is rendered and compared; fewer without gain
 _MAX_SPARING = 16
 _MAX_HOSTS = 10_000
 
@@ -31,11 +32,11 @@ SHELL_CHARACTERS = 200
 
 TEXT_SHARE, TEXT_CHARACTERS = 1.2, 100
 LINKS_SHARE, LINKS = 1.2, 3
-"""What must be gained: so many times what there was, and so much besides."""
+"""Minimum of a gain: a multiple of the former number, plus a constant."""
 
 
 class RenderPlan(Enum):
-    """What to do with a page."""
+    """The treatment of a page."""
 
     PLAIN = "plain"
     RENDER = "render"
@@ -54,7 +55,7 @@ class _Host:
 
     def add_sample(self, gained: bool) -> None:
         self.samples += 1
-        weight = max(_WEIGHT, 1 / self.samples)  # the first samples count alike
+        weight = max(_WEIGHT, 1 / self.samples)  # the first samples have equal weights
         self.share += weight * (gained - self.share)
         self.since = 0
         rarer = not gained and self.samples > FIRST_SAMPLES
@@ -62,12 +63,12 @@ class _Host:
 
 
 def is_shell(plain: Page | None) -> bool:
-    """Return whether a page is almost empty as it was sent."""
+    """Return whether a page is almost empty without rendering."""
     return plain is None or len(plain.main_text) < SHELL_CHARACTERS
 
 
 def gains(plain: Page | None, rendered: Page) -> bool:
-    """Return whether a rendered page has more content than the one that was sent."""
+    """Return whether a rendered page has more content than the response."""
     if plain is None:
         return bool(rendered.main_text or rendered.links)
     if len(rendered.main_text) >= TEXT_SHARE * len(plain.main_text) + TEXT_CHARACTERS:
@@ -78,13 +79,13 @@ def gains(plain: Page | None, rendered: Page) -> bool:
 
 
 class RenderLearner:
-    """Learns by host; the least recently used are forgotten."""
+    """Statistics of rendering by host, for the most recently used hosts."""
 
     def __init__(self) -> None:
         self._hosts: LRUCache[tuple[str, bool], _Host] = LRUCache(_MAX_HOSTS)
 
     def plan(self, host: str, *, shell: bool) -> RenderPlan:
-        """Return what to do with the next page of a host that has scripts."""
+        """Return how to treat the next page with scripts of a host."""
         stats = self._hosts.setdefault((host, shell), _Host())
         stats.count_page()
         if stats.samples < FIRST_SAMPLES:
@@ -95,7 +96,7 @@ class RenderLearner:
         return RenderPlan.RENDER if stats.share >= PAYS else RenderPlan.PLAIN
 
     def observe(self, host: str, *, shell: bool, gained: bool) -> None:
-        """Record a comparison; a page that could not be rendered gained nothing."""
+        """Record a comparison. A page that cannot be rendered has no gain."""
         stats = self._hosts.get((host, shell))
         if stats is None:
             return

@@ -1,10 +1,10 @@
 """Rendering in a crawl: a page with scripts passes through a browser before it is parsed.
 
-Its exchange is archived when it arrives (`ResponseProcessor.set_aside`), like a document's, and its
-host is then free: what the page loads are requests of their own, each by its host's clock, by
-robots.txt and the exclusions, archived. When the browser is done the exchange is processed with the
-rendered document; when that fails, without. A kill meanwhile costs the rendering and nothing else:
-replay reads the page as it was sent.
+Its exchange is archived when it arrives (`ResponseProcessor.set_aside`), like that of a document,
+and its host is then released. The resources of the page are separate, archived requests, which obey
+the host's clock, robots.txt and the exclusions. After rendering, the exchange is processed with the
+rendered document, or without it if rendering failed. After a kill, replay processes the page
+without rendering.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lycosa.url.normalise import LinkResolver
 from lycosa.url.scope import url_origin
 
 KEEP_MS = 3_600_000
-"""How long a script is given to further pages without asking for it again."""
+"""Time during which a fetched script is reused for other pages."""
 
 _MAX_BYTES = 32 * 2**20
 
@@ -42,7 +42,7 @@ Head = list[tuple[str, str]]
 
 
 class RequisiteDecision(Enum):
-    """Whether something may be fetched."""
+    """Whether a resource of a page may be fetched."""
 
     YES = "yes"
     NO = "no"
@@ -51,7 +51,7 @@ class RequisiteDecision(Enum):
 
 
 class RequisiteRules:
-    """The rules of one collection."""
+    """The rules of one collection for the resources of pages."""
 
     def __init__(self, crawl: CrawlState, collection: Collection) -> None:
         self._crawl = crawl
@@ -59,8 +59,9 @@ class RequisiteRules:
         self._hosts = frozenset(host.lower().strip(".") for host in collection.render_hosts)
 
     def judge(self, identity: UrlId, page_host: str) -> RequisiteDecision:
-        """Return whether a page of `page_host` may have a URL fetched now. Makes the URL's host
-        active.
+        """Return whether a URL may be fetched now for a page of `page_host`.
+
+        Activates the URL's host.
         """
         crawl = self._crawl
         url, origin = identity.url, url_origin(identity.url)
@@ -87,9 +88,7 @@ class RequisiteRules:
         return any(".".join(labels[start:]) in self._hosts for start in range(len(labels)))
 
 
-_MAX_WAITING_PER_PAGE = (
-    8  # pages that wait for each place in the browser, before no more are fetched
-)
+_MAX_WAITING_PER_PAGE = 8  # waiting pages per page in the browser, from which no more are fetched
 _LOOK_AGAIN_MS = 100
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
 _SCRIPT = re.compile(rb"<script\b", re.IGNORECASE)
@@ -101,12 +100,12 @@ _CORS = "access-control-"
 
 @dataclass(slots=True)
 class _Rendered:
-    """What a job is for."""
+    """The page of a rendering job."""
 
     exchange: Exchange
     collection: str
     host: str
-    plain: Page | None = None  # the page as it was sent, if it is to be compared
+    plain: Page | None = None  # the page without rendering, if it is to be compared
     shell: bool = False
     compare: bool = False
 
@@ -122,8 +121,10 @@ class Renders:
         archive: Callable[[Exchange], object | None],
         look_again: Callable[[], None],
     ) -> None:
-        """`archive` archives a page and frees its host; None: it is not to be rendered.
-        `look_again`: there is something urgent.
+        """`archive`: archives a page and releases its host.
+
+        If it returns None, the page is not rendered. `look_again`: called when `prerequisites` have
+        changed.
 
         Raises:
             ConfigError: no browser is installed, or it cannot use its sandbox.
@@ -172,7 +173,7 @@ class Renders:
 
     @property
     def full(self) -> bool:
-        """Whether so many pages wait for the browser that no more should come."""
+        """Whether so many pages wait for the browser that none should be added."""
         return self._browser.waiting >= self._max_waiting
 
     @property
@@ -181,14 +182,15 @@ class Renders:
         return self._crawl.prerequisites
 
     def expects(self, task: Task) -> bool:
-        """Return whether a page will be rendered in any case: then a 304 would be useless, because
-        its data may have changed.
+        """Return whether a page will be rendered in any case.
+
+        Then a 304 would be useless, because data that its scripts load may have changed.
         """
         modes = {self._modes[row.collection] for row in task.rows if not row.operation}
         return "always" in modes or ("auto" in modes and self._learner.pays(task.identity.host))
 
     def takes(self, exchange: Exchange) -> bool:
-        """Accept a page, if it is to be rendered."""
+        """Accept a page if it is to be rendered. Return whether it was accepted."""
         task = exchange.token
         if (
             exchange.kind != VisitKind.PAGE
@@ -252,7 +254,7 @@ class Renders:
             self._browser.give(each, exchange.status, head, payload)
 
     def pump(self) -> list[Exchange]:
-        """Advance the browser, and return the pages that are done."""
+        """Advance the browser, and return the rendered pages."""
         for waiting in self._left:
             self._begin(waiting)
         self._left = []
@@ -355,7 +357,10 @@ class Renders:
         return exchange
 
     def _recall(self, key: tuple[str, str]) -> bool:
-        """Withdraw what no page waits for any more, if it was not requested yet."""
+        """Withdraw a waiting request that no page needs any more.
+
+        Returns whether there was one.
+        """
         prerequisites = self._crawl.prerequisites
         task = next(
             (
@@ -377,8 +382,9 @@ def _token(job: RenderJob) -> _Rendered:
 
 
 def _passed_on(headers: Headers) -> Head:
-    """Return the header fields that a browser receives. No cookies: they are kept and sent by the
-    fetcher. No policies: it has no network.
+    """Return the header fields that the browser receives.
+
+    No cookies: the fetcher stores and sends them. No policies: the browser has no network.
     """
     return [
         (name, value)

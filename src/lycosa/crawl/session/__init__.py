@@ -1,4 +1,4 @@
-"""Composition of one crawl session, and what a call reads before it starts.
+"""Composition of one crawl session from configuration and stored state.
 
 `open_session` claims partitions and builds the worker. The other modules read configuration,
 seeds, paused collections and stored links.

@@ -1,9 +1,9 @@
-"""Pausing a collection while its crawl runs, without touching lycosa.toml: one small file a
-collection, `run/paused/NAME.json`.
+"""Pausing a collection during its crawl, without changing lycosa.toml.
 
-Crawl processes read the folder every few seconds, so a pause applies to every worker and after a
-restart, until it is resumed. Requests in flight are finished. `paused = true` in lycosa.toml is a
-separate setting that is not undone here.
+A paused collection has a small file, `run/paused/NAME.json`. Crawl processes read the folder every
+few seconds, so a pause applies to every worker and after a restart, until it is resumed. Requests
+in flight are finished. `paused = true` in lycosa.toml is a separate setting, which `resume` does
+not change.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from lycosa.store.storage.storage import Storage
 from lycosa.store.workspace import Workspace
 
 FOLDER = "run/paused"
-# by whether the workspace is a folder of this machine
+# whether the workspace is a folder of this machine -> interval
 _INTERVAL_MS = {True: 1_000, False: 10_000}
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 def pause(storage: Storage, collection: str, by: str = "", clock: Clock | None = None) -> None:
-    """Have nothing fetched for a collection until `resume`. Pausing what is paused changes nothing.
+    """Stop fetching for a collection until `resume`.
+
+    Pausing a paused collection changes nothing.
 
     Raises:
-        UsageError: no collection can have that name.
+        UsageError: the name is not valid for a collection.
     """
     path = _path(collection)
     storage.make_folder(FOLDER)
@@ -41,10 +43,10 @@ def pause(storage: Storage, collection: str, by: str = "", clock: Clock | None =
 
 
 def resume(storage: Storage, collection: str) -> None:
-    """Undo `pause`.
+    """Resume a paused collection.
 
     Raises:
-        UsageError: no collection can have that name.
+        UsageError: the name is not valid for a collection.
     """
     storage.remove(_path(collection))
 
@@ -53,7 +55,7 @@ def set_paused(root: str, collection: str, *, paused: bool, by: str = "") -> Non
     """`pause` or `resume` a collection of the workspace or its configuration.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: there is no collection with that name.
         WorkspaceError: there is no workspace, or it is damaged.
     """
     workspace = Workspace.open(root)
@@ -83,8 +85,10 @@ def paused(storage: Storage) -> Mapping[str, Mapping[str, str]]:
 
 
 def require_not_paused(storage: Storage, collection: str) -> None:
-    """Raises UsageError if the collection is paused, with since when, by whom and how to resume
-    it.
+    """Check that a collection is not paused.
+
+    Raises:
+        UsageError: it is paused; the message has time and author of the pause.
     """
     if (state := paused(storage).get(collection)) is not None:
         raise UsageError(
@@ -94,7 +98,7 @@ def require_not_paused(storage: Storage, collection: str) -> None:
 
 
 def pause_text(state: Mapping[str, str]) -> str:
-    """`paused since 2026-11-24T08:00:00Z by ada`."""
+    """Return a pause as text: `paused since 2026-11-24T08:00:00Z by ada`."""
     return (
         "paused"
         + (f" since {state['at']}" if state["at"] else "")
@@ -103,10 +107,7 @@ def pause_text(state: Mapping[str, str]) -> str:
 
 
 class PausedByPeople:
-    """Paused collections as a worker sees them.
-
-    Cached, so that frequent calls are cheap.
-    """
+    """The names of paused collections, cached for frequent calls."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -114,8 +115,9 @@ class PausedByPeople:
         self._names: frozenset[str] = frozenset()
 
     def look(self, storage: Storage) -> frozenset[str]:
-        """Return the names, at most a second old (ten on remote storage). An unreachable storage
-        changes nothing.
+        """Return the names, at most 1 s old (10 s on remote storage).
+
+        If storage is unreachable, the last names are returned.
         """
         now = self._clock.monotonic_ms()
         if now >= self._next_look:

@@ -1,5 +1,6 @@
-"""A worker with all it needs, from a claim to its release: what `crawl` and `run` have in
-common.
+"""A worker with all its parts, from a claim to its release.
+
+It is used by `crawl` and `run`.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ CLAIMS_BEFORE_SANDBOX = 2
 """
 
 REPARSED = "reparsed"
-"""Set in a collection's settings by `reparse`: its stored links may hold more than before."""
+"""Key in a collection's settings, set by `reparse`: links may be new."""
 
 SINCE = "unchanged_since"
 """Key in a collection's settings with several workers: the log entry after which the settings last
@@ -60,14 +61,15 @@ changed. A worker that claims a partition last claimed before that entry walks i
 """
 
 _WALK_SHARE = 4  # pause before a walk over the stored links, as a multiple of the last walk's time
-# of a collection without a limit of depth, where the depth is a figure and no more
+# for collections without a depth limit, where the depth decides nothing
 _MAX_DECREASED = 100_000
 
 
 @dataclass(slots=True)
 class CrawlSession:
-    """An open claim and the worker under it. Use `load`, then `worker.run()`, then `release`;
-    `close` in any case.
+    """An open claim and its worker.
+
+    Call `load`, then `worker.run()`, then `claim.release()`; `close` in any case.
     """
 
     workspace: Workspace
@@ -84,8 +86,9 @@ class CrawlSession:
     _next_walk: int = 0  # monotonic
 
     def load(self) -> None:
-        """Load what is committed, admit seeds and inbox, then replay what is only archived (a run
-        may have died uncommitted).
+        """Load committed rows, admit seeds and inbox, replay exchanges.
+
+        Exchanges are archived but uncommitted if an earlier run was killed.
 
         Raises:
             UrlError: a seed cannot be used.
@@ -98,7 +101,7 @@ class CrawlSession:
             crawl.urls.seed(job.collection.name, job.seeds)
         self.worker.processor.discovery.configured()
         self.inbox.admit()
-        with self.schedule.counting_links():  # a link that another worker found meanwhile is news
+        with self.schedule.counting_links():  # links that another worker found meanwhile are new
             self.received_links.apply(self.worker.commit_if_due)
         self._replay()
         self.inbox.apply()
@@ -110,12 +113,11 @@ class CrawlSession:
         drop_code()
 
     def follow(self) -> int:
-        """Apply links from other workers, and walk from URLs whose depth decreased while there is
-        nothing else to do. For a worker that does not hold all partitions, each second. Returns the
-        log entry up
-        to which all is applied.
+        """Apply links from other workers.
 
-        Raises what `run` raises.
+        Returns the log entry up to which all are applied. While there is nothing else to do, also
+        walk links again from pages with a decreased depth. Called each second if other workers hold
+        partitions. Raises the errors of `Worker.run`.
         """
         self.received_links.apply()
         self.received_links.record_positions()
@@ -133,13 +135,18 @@ class CrawlSession:
         return read_to if self._walk_progress is None else min(read_to, self._walk_progress())
 
     def hold_to(self, walk_progress: Callable[[], int]) -> None:
-        """Follow a walk of the cluster's driver: `walk_progress` applies the URLs that it reached,
-        and returns the log entry up to which it walked.
+        """Restrict the session to a walk of the cluster's driver.
+
+        `walk_progress` applies the URLs that the walk has reached, and returns the log entry up to
+        which the driver walked.
         """
         self._walk_progress = walk_progress
 
     def walk_depth_decreased(self) -> bool:
-        """Walk the links of pages that turned out to lie nearer. True if there were any."""
+        """Walk links again from pages with a decreased depth.
+
+        Returns whether there were any.
+        """
         depth_decreased = [each for each in self.crawl.assignments.values() if each.depth_decreased]
         if depth_decreased:
             self.worker.commit_now()
@@ -148,7 +155,7 @@ class CrawlSession:
         return bool(depth_decreased)
 
     def close(self) -> None:
-        """Leave an open WARC for replay, if there is one, and give connections back."""
+        """Close all parts. An open WARC remains for replay."""
         self.schedule.close()
         self.worker.close()
         self.fetcher.close()
@@ -173,14 +180,15 @@ class CrawlSession:
 
 @dataclass(slots=True, frozen=True)
 class SessionOptions(WorkerOptions):
-    """Differences of a session from a crawl by one worker that ends when nothing is due.
+    """Options of a session.
 
-    `partitions`: None claims all. Otherwise other workers may hold the rest: this one sends them
-    the URLs that it discovers there, and reads those that they send; it runs `forever`, because the
-    end of the crawl depends on all workers (`Worker.idle`). `worker`: its name in the log. `lease`:
-    it fetches only while it is valid, and adds at most the granted pages. `plugins`: replace the
-    features and installed plug-ins. `wrap_reader`: wraps the parser of pages. `fetcher`: replaces
-    the fetcher of the settings.
+    The default is one worker, which ends when nothing is due. `partitions`: None claims all.
+    Otherwise other workers may hold the rest: the worker sends them the URLs that it discovers
+    there, and reads those that they send; it runs `forever`, because the end of the crawl depends
+    on all workers (`Worker.idle`). `worker`: its name in the log. `lease`: the worker fetches only
+    while the lease is valid, and adds at most the granted pages. `plugins`: replace the features
+    and installed plug-ins. `wrap_reader`: wraps the parser of pages. `fetcher`: replaces the
+    fetcher of the settings.
     """
 
     fetcher: Fetcher | None = None
@@ -202,8 +210,9 @@ def open_session(
     """Claim partitions for these collections, and build the worker. Nothing is fetched yet.
 
     Raises:
-        ConfigError: the exclusion list cannot be read, or a fetch setting is wrong: nothing was
-        claimed. UsageError: a partition that the workspace does not have.
+        ConfigError: the exclusion list cannot be read, or a fetch setting is wrong; nothing was
+        claimed.
+        UsageError: the workspace does not have one of the partitions.
     """
     workspace.storage.files.limit_cache(config.store.cache)
     state = workspace.state()
@@ -241,8 +250,10 @@ def open_session(
 def _curl_fetcher(
     config: Config, jobs: Sequence[Job], clock: Clock, *, shared: bool
 ) -> CurlFetcher:
-    """Return the fetcher of a worker. `shared`: other workers may get its partitions. The kernel
-    must not repeat a request of this one after that, when a broken network works again.
+    """Return the fetcher of a worker.
+
+    `shared`: other workers may get its partitions. After that, the kernel must not send a request
+    of this worker again, for example when a broken network works again.
     """
     every_seed = [
         normalise(seed) for job in jobs for seed in (*job.seeds, *job.collection.feed_urls)
@@ -263,7 +274,7 @@ def _compose(
     options: SessionOptions,
     changed: tuple[str, ...],
 ) -> CrawlSession:
-    """Build the worker and what feeds it."""
+    """Build the worker and the other parts of a session."""
     storage, clock = workspace.storage, crawl.clock
     shared = options.partitions is not None
     schedule = _recrawl_schedule(workspace, crawl, options.worker if shared else None)
@@ -316,7 +327,10 @@ def _compose(
 def _recrawl_schedule(
     workspace: Workspace, crawl: CrawlState, worker: str | None
 ) -> RecrawlSchedule:
-    """Return the schedule of refetches. `worker`: its name, where others hold partitions too."""
+    """Return the schedule of refetches.
+
+    `worker`: the worker's name if other workers hold partitions, else None.
+    """
     interval = crawl.config.run.rank_interval
     return RecrawlSchedule(crawl, Ranker(workspace, crawl.clock, worker, interval // 2), interval)
 
@@ -329,7 +343,7 @@ def _worker_options(
     matcher: PageMatcher | None,
     follow: Callable[[], int] | None,
 ) -> WorkerOptions:
-    """Add what the session does at each tick and commit."""
+    """Return worker options with the session's calls at ticks and commits."""
 
     def ticks() -> None:
         schedule.tick()
@@ -356,8 +370,9 @@ def _worker_options(
 def _settings_of(
     jobs: Iterable[Job], state: LogState, *, shared: bool
 ) -> dict[str, dict[str, Any]]:
-    """Return what the claim records of each collection: its settings and seeds, and, where others
-    hold partitions too, since when they are unchanged.
+    """Return the settings and seeds of each collection, for the claim.
+
+    `shared`: other workers hold partitions; then `SINCE` is included.
     """
     settings: dict[str, dict[str, Any]] = {}
     for job in jobs:
@@ -375,8 +390,9 @@ def _settings_of(
 def _changed(
     state: LogState, claim: Claim, settings: Mapping[str, dict[str, Any]]
 ) -> tuple[str, ...]:
-    """Return the collections whose stored links this claim must walk again. `state`: as it was
-    before the claim.
+    """Return the collections with stored links to be walked again.
+
+    `state`: the state of the log before the claim.
     """
     claimed = _last_claims(state)
     oldest = min(
@@ -392,7 +408,7 @@ def _changed(
 
 
 def look_again(before: dict[str, Any], settings: dict[str, Any]) -> bool:
-    """Return whether stored links may lead to more than the last call admitted.
+    """Return whether stored links may have targets that were not admitted.
 
     They may if the options differ or pages were parsed again. With a depth limit they always may: a
     stopped call may have reduced the depth of a page before it walked its links.

@@ -1,8 +1,6 @@
 """Single steps: fetch a URL, read its robots.txt, parse a page.
 
-Nothing is written to disk.
-
-robots.txt is obeyed as everywhere; `fetch` reports the rule.
+Nothing is written to disk. robots.txt is obeyed; `fetch` reports the rule.
 """
 
 from __future__ import annotations
@@ -33,8 +31,9 @@ from lycosa.url.scope import hostname, url_origin
 
 @dataclass(slots=True, frozen=True)
 class Hop:
-    """One exchange of a one-off fetch. `refused`: why it was not made (robots.txt, too many
-    redirects, or `admit` of the fetcher).
+    """One exchange of a single fetch.
+
+    `refused`: why it was not made: robots.txt, too many redirects, or `admit` of the fetcher.
     """
 
     url: str
@@ -43,11 +42,11 @@ class Hop:
 
 
 class OneOff:
-    """A fetcher for single URLs, with its own robots; a context manager.
+    """A fetcher for single URLs, with its own robots.txt cache.
 
-    `admit`: for a URL that no operator typed, so that its address may not be private. Called with
-    the URL of each hop before its robots.txt is fetched. Returns why the URL is refused, or ""; may
-    wait.
+    It is a context manager. `admit`: for URLs that no operator typed: their addresses may not be private.
+    It is called with the URL of each hop before its robots.txt is fetched, returns why the URL is
+    refused, or "", and may wait.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class OneOff:
         self._fetcher.close()
 
     def hops(self) -> Iterator[Hop]:
-        """Fetch the URL and what it redirects to, each hop by its own robots.txt."""
+        """Fetch the URL and follow redirects, each hop by its robots.txt."""
         url = self.url
         for _ in range(self._settings.max_redirects + 1):
             if self._admit is not None and (refused := self._admit(url)):
@@ -99,7 +98,7 @@ class OneOff:
         yield Hop(url, None, Exclusion.REDIRECT_LIMIT)
 
     def robots(self, url: str) -> RobotsEntry:
-        """Return the robots.txt of a URL's origin, redirects followed."""
+        """Return the robots.txt of a URL's origin, after redirects."""
         origin = url_origin(url)
         target = robots_url(origin)
         for _ in range(MAX_HOPS + 1):
@@ -134,11 +133,13 @@ def read_page(
     collections: Sequence[Collection] = (),
     markdown: MarkdownMode | None = None,
 ) -> Page:
-    """Parse an answer as the crawl does, with the items of these collections. `source`: its name in
-    errors, if that is not its URL. `markdown`: what `Page.markdown` contains; None: it has none.
+    """Parse a response as the crawl does, with the items of these collections.
+
+    `source`: its name in errors; "": its URL. `markdown`: the content of `Page.markdown`; None: no
+    Markdown.
 
     Raises:
-        WorkError: it is of a media type that is not read, or does not decode.
+        WorkError: the media type is not supported, or the content cannot be decoded.
     """
     headers = parse_head(exchange.response_head)
     limits = DocumentLimits(
@@ -158,7 +159,7 @@ def read_page(
 
 
 def file_exchange(path: str, content: bytes, url: str, content_type: str) -> Exchange:
-    """Return a file on disk as if it had been fetched."""
+    """Return an exchange with the content of a file as its response."""
     field = f"Content-Type: {content_type}\r\n" if content_type else ""
     head = f"HTTP/1.1 200 OK\r\n{field}\r\n".encode("latin-1", "replace")
     try:
@@ -177,13 +178,16 @@ def file_exchange(path: str, content: bytes, url: str, content_type: str) -> Exc
 
 
 def named_pair(url: str) -> tuple[str, int]:
-    """Return the (host, port) of a normalised URL: what an operator allows by typing it."""
+    """Return host and port of a normalised URL.
+
+    An operator allows them by typing the URL.
+    """
     port = url_origin(url).rpartition(":")[2]
     return hostname(url), int(port) if port.isdigit() else DEFAULT_PORTS[url.partition(":")[0]]
 
 
 def fetching_of(urls: Iterable[str], settings: FetchSettings) -> FetchSettings:
-    """Return the settings for fetching normalised URLs that an operator named.
+    """Return the settings for fetching normalised URLs that an operator typed.
 
     ftp and gopher are enabled if one of the URLs needs it.
     """

@@ -1,4 +1,4 @@
-"""Submit URLs to a crawl, running or not: a file in the workspace's inbox that a worker applies."""
+"""Submit URLs to a crawl, running or not: a file in the inbox."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from lycosa.url.scope import Admission, hostname
 class Submitted:
     """A submission.
 
-    URLs as they will be stored, the file's name, and the process that crawls there now, if any.
+    `urls`: as they will be stored; `file`: its name in the inbox; `owner`: the process that is
+    crawling in the workspace, if any.
     """
 
     collection: str
@@ -44,15 +45,15 @@ def submit(
     collection: str = "",
     operation: str = "",
 ) -> Submitted:
-    """Put URLs into the inbox of a workspace. All of them, or none.
+    """Add URLs to the inbox of a workspace: all of them, or none.
 
-    A URL that is known is fetched again. `collection` may be empty where there is only one.
-    `operation`: what is to be done with the pages and those that they lead to
-    (`lycosa.crawl.policy.operations`).
+    A known URL is fetched again. `collection` may be empty if there is only one. `operation`: the
+    operation for the pages and all pages reachable from them (`lycosa.crawl.policy.operations`).
 
     Raises:
-        UsageError: which collection is not clear, or a URL cannot be used, lies outside its scope,
-        or is excluded. WorkspaceError: there is no workspace, or it is damaged.
+        UsageError: the collection is ambiguous, or a URL cannot be used, is outside its scope, or
+        is excluded.
+        WorkspaceError: there is no workspace, or it is damaged.
     """
     clock = SystemClock()
     workspace = Workspace.open_or_create(root) if config.collection else Workspace.open(root)
@@ -101,8 +102,9 @@ def submit(
 def _collection(
     name: str, config: Config, before: Mapping[str, Any]
 ) -> tuple[Collection, tuple[str, ...]]:
-    """Return the named collection, or the only one, from lycosa.toml or else the log, with all its
-    seeds.
+    """Return the named or the only collection, and all its seeds.
+
+    It is read from lycosa.toml, or else from the log.
     """
     configured = {each.name: each for each in config.collection}
     names = sorted({*configured, *before})

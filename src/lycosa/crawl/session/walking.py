@@ -1,9 +1,9 @@
-"""Crawling from within what is known: again from one URL, or from all that was never visited (two
-of RBSE's four ways; Eichmann 1994).
+"""Crawls over known URLs: from one URL, or of all unvisited URLs.
 
-Visited pages are not fetched again: their stored links are walked. From one URL only what the walk
-reaches is fetched; pages that are new carry it on, and when nothing is left the links are walked
-once more, until that reaches nothing new.
+These are two of RBSE's four modes (Eichmann 1994). Visited pages are not fetched again: their
+stored links are walked. From one URL, only URLs that the walk reaches are fetched; links of new
+pages extend the walk. When no URL is due, the stored links are walked once more, until nothing new
+is reached.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ from lycosa.url.rules import Rules
 from lycosa.url.site_name import SiteScope
 
 UNVISITED = "unvisited"
-"""Instead of a URL: from every known URL that was never visited."""
+"""Value instead of a start URL: all known URLs that were never visited."""
 
 
 @dataclass(slots=True, frozen=True)
 class Reached:
-    """A URL that a walk has reached. `distance`: links from the start; `depth`: links from a seed,
-    by the page that led here.
+    """A URL that a walk has reached.
+
+    `distance`: number of links from the start; `depth`: number of links from a seed, by the page
+    with the link.
     """
 
     id: UrlId
@@ -50,8 +52,9 @@ class Reached:
 
 @dataclass(slots=True, frozen=True)
 class WalkStart:
-    """Where a call starts: a stored URL, "" for all that is unvisited. `depth`
-    counts links from that URL.
+    """The start of a walk.
+
+    `url`: a stored URL; "": all unvisited URLs. `depth`: maximum number of links from that URL.
     """
 
     url: str = ""
@@ -61,11 +64,11 @@ class WalkStart:
 def start_of(
     workspace: Workspace, collection: Collection, text: str, depth: int | None
 ) -> WalkStart:
-    """Return the start that `--from` names.
+    """Return the start for the value of `--from`.
 
     Raises:
-        UsageError: the collection was never crawled, or does not know the URL.
-        UrlError: it is no URL.
+        UsageError: the collection was never crawled, or has no row of the URL.
+        UrlError: the value is not a URL.
     """
     state = workspace.state()
     if collection.name not in state.settings:
@@ -96,15 +99,16 @@ def start_of(
 
 
 def recorded(collection: Collection, before: dict[str, Any]) -> Collection:
-    """Return the collection as the log stores it, without the depth limit of a walk."""
+    """Return the collection with the depth limit of the log."""
     return collection.model_copy(update={"depth": before.get("depth")})
 
 
 class Walk:
-    """Restricts a session to what `start` allows. Create it before the session loads; then
-    `spread`, run, `spread`, until that returns False. Where several workers share the partitions
-    their driver walks
-    (`lycosa.cluster.walking_shared`), and each `take`s what that reached.
+    """Restricts a session to the URLs of a walk from `start`.
+
+    Create it before the session loads. Then call `spread`, run the worker, and repeat until
+    `spread` returns False. With several workers, their driver walks
+    (`lycosa.cluster.walking_shared`), and each worker calls `take` with the reached URLs.
     """
 
     def __init__(self, session: CrawlSession, name: str, start: WalkStart) -> None:
@@ -119,8 +123,9 @@ class Walk:
             self._order_by_distance(self._reach)
 
     def spread(self) -> bool:
-        """Walk the stored links. True if that reached a URL for the first time, or by a shorter
-        way.
+        """Walk the stored links.
+
+        Returns whether the walk reached a URL for the first time or by a shorter path.
         """
         if self._reach is None:
             return False
@@ -145,8 +150,9 @@ class Walk:
         return self._reopen(self._reach) or reached
 
     def take(self, rows: Iterable[Reached]) -> None:
-        """Instead of `spread`, where the driver walks the links: what that reached in held
-        partitions.
+        """Apply URLs in held partitions that the driver's walk has reached.
+
+        With several workers, this replaces `spread`.
         """
         reach, assignment, crawl = self._reach, self._assignment, self._session.crawl
         if reach is None:
@@ -162,11 +168,14 @@ class Walk:
                 crawl.scheduler.reached(each.id.host_key)
             else:
                 assignment.gate.receive(each.id, each.depth, now_ms, Way(each.referrer))
-        if came:  # one that a page of our own led to may have been excluded as well
+        if came:  # the walk over this worker's own pages may have reached excluded URLs as well
             self._reopen(reach)
 
     def _begin(self, reach: Reach) -> bool:
-        """Restrict fetches to reached URLs, at any depth. Return whether that is new."""
+        """Restrict fetches to reached URLs, at any depth.
+
+        Returns False if they were restricted already.
+        """
         if self._begun:
             return False
         self._begun = True
@@ -175,8 +184,9 @@ class Walk:
         return True
 
     def _expand(self, reach: Reach, sources: Keys, distance: int) -> list[int]:
-        """Walk the links of URLs that all lie at one distance; returns the keys of what is reached
-        now.
+        """Walk the links of URLs at one distance.
+
+        Returns the keys of newly reached URLs.
         """
         assignment, crawl = self._assignment, self._session.crawl
         now_ms = crawl.clock.now_ms()
@@ -198,7 +208,10 @@ class Walk:
         return reached
 
     def _reopen(self, reach: Reach) -> bool:
-        """Admit again what only the collection's depth had excluded. True if there was any."""
+        """Admit reached URLs that only the collection's depth had excluded.
+
+        Returns whether there were any.
+        """
         crawl, name = self._session.crawl, self._assignment.name
         reopened = False
         for row in stored_rows(self._session.tables, name, (UrlState.EXCLUDED,)):
@@ -230,8 +243,10 @@ class Walk:
 def nearest_links(
     tables: LiveTables, collection: Collection, sources: pl.DataFrame
 ) -> Iterator[pl.DataFrame]:
-    """Yield the stored links of some URLs (url_key, distance) that a crawl follows: target,
-    is_redirect, url_key, source. In each frame a target occurs once, with its nearest source.
+    """Yield the stored links of URLs that a crawl follows.
+
+    `sources`: columns url_key and distance. Columns of the result: target, is_redirect, url_key,
+    source. In each frame a target occurs once, with its nearest source.
     """
     for links in followed_links(tables, collection, sources):
         is_redirect = pl.col("kind") == LinkKind.REDIRECT.value
@@ -251,8 +266,9 @@ def _is_recorded(assignment: Assignment, identity: UrlId) -> bool:
 
 
 class OnlySite(Unvisited):
-    """Every URL of a site that is due, operations and pages to be fetched again among them, and
-    nothing else.
+    """Restricts a crawl to the due URLs of a site.
+
+    Operations and revisits are included.
     """
 
     def __init__(self, site: SiteScope) -> None:
@@ -266,6 +282,6 @@ class OnlySite(Unvisited):
 
 
 def restrict_to_site(crawl: CrawlState, site: SiteScope) -> None:
-    """Fetch from the site's host alone. Call it after the session has loaded."""
+    """Fetch only from the site's host. Call it after the session has loaded."""
     crawl.scheduler.parked.clear_due()
     crawl.scheduler.reached(crawl.identifier.identify(site.start).host_key)

@@ -1,4 +1,4 @@
-"""The status of a worker, and what pauses it: schedules of collections, people, a full disk."""
+"""The status of a worker, and its pauses by schedule, command, full disk."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _CURRENT = ("states", "queue", "in_flight", "hosts", "later")
 
 
 def cpu_s() -> float:
-    """CPU-seconds of this process and of those that it started and that have ended."""
+    """Return the CPU-seconds of this process and of its ended child processes."""
     return sum(os.times()[:4])
 
 
 class Rate:
-    """Pages a second over the last minute."""
+    """Pages per second over the last minute."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -86,8 +86,8 @@ class CrawlPause:
 class WorkerStatus:
     """The status of one worker. Picklable.
 
-    `Progress` over all its claims, and by collection its pages (of several workers, those that its
-    claim has added) and those in flight.
+    `progress`: over all its claims. `collections`: name -> number of pages (with several workers,
+    those that this claim has added), and of pages in flight.
     """
 
     progress: Progress
@@ -96,11 +96,14 @@ class WorkerStatus:
     rate: float = 0.0
     message: str = ""
     last_commit: tuple[int, str] | None = None  # entry, at
-    cpu_s: float = 0.0  # of its process and of those that it started and that have ended
+    cpu_s: float = 0.0  # of its process and its ended child processes
 
 
 def figures(vitals: Iterable[WorkerStatus]) -> dict[str, Any]:
-    """Return the figures of workers together: of one in a ping, of all in the live file."""
+    """Return the sums of several workers' figures.
+
+    A ping has those of one worker, the live file those of all.
+    """
     columns = list(vitals)
     progress = added(each.progress for each in columns)
     collections: dict[str, dict[str, Any]] = {}
@@ -136,7 +139,10 @@ def added(progresses: Iterable[Progress], started_ms: int = 0) -> Progress:
 
 
 def continued(former: Progress, current: Progress) -> Progress:
-    """Return a worker's figures over several claims; momentary ones are of the current one."""
+    """Return a worker's figures over several claims.
+
+    Figures of the current state (`_CURRENT`) are those of the current claim.
+    """
     total = added([former, current], former.started_ms)
     for name in _CURRENT:
         setattr(total, name, getattr(current, name))
@@ -157,7 +163,7 @@ COMMAND = "run"
 
 
 def write_live(storage: Storage, document: Mapping[str, object]) -> None:
-    """Write the file; whole for every reader. A disk that does not take it is no reason to stop."""
+    """Write the live file atomically. Storage errors are ignored."""
     with suppress(OSError):
         storage.replace(FILE, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
 
