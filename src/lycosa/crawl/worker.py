@@ -1,4 +1,4 @@
-"""The worker: one event loop that holds partitions, fetches politely, and commits while it runs.
+"""The worker: one event loop that fetches and commits.
 
 `lycosa.crawl.dispatcher` starts requests, `lycosa.crawl.processing` interprets responses,
 `lycosa.crawl.state.committing` decides when to commit; this module decides when a crawl ends.
@@ -28,19 +28,20 @@ STOP_GRACE_MS = 3_000
 """Grace period for fetches in flight when the worker stops."""
 
 _PATIENCE_WITHOUT_PAGES_MS = 30_000
-"""Of a call that could not fetch anything yet."""
+"""Maximum patience of a call without pages, after failures of all seeds."""
 
 _OBSERVE_MS = 200
 _BLOCKED_RETRY_MS = 10
 """URLs are due but none may be requested yet; avoids a busy loop."""
 _TICK_MS = 1_000
 _FOLLOW_MS = 60_000
-"""How often a worker reads the log between its commits, for compactions and exclusions."""
+"""Interval for reading compactions and exclusions from the log."""
 _FOLLOW_OTHERS_MS = 1_000
-"""The same where other workers may have found URLs for it."""
+"""The same if other workers may have discovered URLs for this one."""
 REFILL_MS = 60_000
-"""How often parked hosts are considered while active hosts keep the worker busy. Prevents
-starvation.
+"""Interval for activating parked hosts while active hosts have due URLs.
+
+It prevents starvation.
 """
 
 Observer = Callable[[Progress], None]
@@ -48,7 +49,7 @@ Observer = Callable[[Progress], None]
 
 @dataclass(slots=True, frozen=True)
 class Limits:
-    """When a call ends before the crawl does. None: no limit."""
+    """Limits of a call; it ends when one is reached. None: no limit."""
 
     max_pages: int | None = None
     max_time_ms: int | None = None
@@ -59,7 +60,7 @@ class WorkerOptions:
     """Options of a worker.
 
     `forever`: it waits for due URLs instead of ending. `longest_wait_ms`: its longest sleep while
-    nothing is due; more for simulated time. `lease`: nothing is fetched while it is invalid.
+    nothing is due; longer for simulated time. `lease`: nothing is fetched while it is invalid.
     `observer` is called with the progress, `tick` once a second, `committed` with the number of
     each log entry. `follow`: with several workers, called each second after the log was read;
     returns the entry up to which everything is applied.
@@ -76,8 +77,9 @@ class WorkerOptions:
 
 
 class Worker:
-    """Crawls collections with the partitions of one claim, until nothing is due or a limit is
-    reached.
+    """Crawls collections in the partitions of one claim.
+
+    It ends when nothing is due or a limit is reached.
     """
 
     def __init__(
@@ -113,13 +115,14 @@ class Worker:
         self._next_tick = 0
         self._next_refill = clock.monotonic_ms() + REFILL_MS
         self._next_look = clock.monotonic_ms() + (_FOLLOW_MS if options.follow is None else 0)
-        self._moved = True  # whether this turn of the loop started a request
+        self._moved = True  # whether the last iteration of the loop started a request
         self._last_observed = 0
         self.stop_flag = StopFlag()
 
     def run(self) -> Progress:
-        """Fetch until nothing is due, a limit is reached, or `stop`; then commit. May be called
-        again.
+        """Fetch until nothing is due, a limit is reached, or `stop`; then commit.
+
+        May be called again.
 
         Raises:
             ClaimLost: another worker holds the partitions; nothing more was committed.
@@ -130,8 +133,9 @@ class Worker:
         return self.end(ended)
 
     def turn(self) -> None:
-        """Do one turn of the loop: start requests, wait briefly, process responses. Raises what
-        `run` raises.
+        """Execute one iteration: start requests, wait, process responses.
+
+        Raises the errors of `run`.
         """
         clock = self.clock
         self.quota.renew()
@@ -157,8 +161,9 @@ class Worker:
         return self.progress
 
     def close(self) -> None:
-        """Leave the open WARC for replay, if there is one: after an error. Waits for a commit that
-        is being written.
+        """Close all parts, after waiting for a commit that is being written.
+
+        After an error, an open WARC remains for replay.
         """
         self.processor.documents.close()
         self.commits.close()
@@ -169,22 +174,26 @@ class Worker:
         self._checks = checks
 
     def idle(self) -> tuple[bool, int]:
-        """Return whether nothing is due within `crawl.patience`, in flight, awaiting retry,
-        uncommitted, unapplied or to be walked again; and the log entry up to which that is so. From
-        any thread; about a second old, which that entry makes good.
+        """Return whether the worker is idle, and by which log entry. Thread-safe.
+
+        It is idle if nothing is due within `crawl.patience`, in flight, awaiting retry,
+        uncommitted, unapplied or to be walked again. The result is about 1 s old, but exact for the
+        log up to that entry.
         """
         snapshot = self._idleness.latest
         return snapshot.idle, snapshot.head
 
     def waiting_by_partition(self) -> dict[int, int]:
-        """Return how many known URLs wait in each partition that is held. From any thread; about a
-        second old.
+        """Return held partition -> number of waiting known URLs. Thread-safe.
+
+        The result is about 1 s old.
         """
         return self._idleness.latest.waiting
 
     def nothing_to_do(self, until: int) -> bool:
-        """Return whether nothing is in flight, and nothing is due up to `until` or may be fetched
-        because the page quota is used up.
+        """Return whether nothing is in flight, and nothing is due up to `until`.
+
+        Nothing counts as due if all page quotas are used up.
         """
         if self._fetcher.active:
             return False
@@ -205,7 +214,7 @@ class Worker:
             self._options.tick()
 
     def _record_idleness(self, read_to: int) -> None:
-        """Record whether the worker is idle; the log is applied up to the entry `read_to`."""
+        """Record whether the worker is idle. `read_to`: last applied log entry."""
         crawl, now = self.crawl, self.clock.monotonic_ms()
         due = self.dispatcher.next_time()
         busy = (
@@ -222,8 +231,9 @@ class Worker:
         return any(each.may_become_due() for each in reversed(self.crawl.listeners))
 
     def stop(self) -> None:
-        """End soon (from a signal handler or another thread): finish what is in flight, commit,
-        return from `run`.
+        """Stop soon: finish the fetches in flight, commit, return from `run`.
+
+        May be called from a signal handler or another thread.
         """
         self.stop_flag.set()
 

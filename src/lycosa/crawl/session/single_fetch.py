@@ -44,9 +44,9 @@ class Hop:
 class OneOff:
     """A fetcher for single URLs, with its own robots.txt cache.
 
-    It is a context manager. `admit`: for URLs that no operator typed: their addresses may not be private.
-    It is called with the URL of each hop before its robots.txt is fetched, returns why the URL is
-    refused, or "", and may wait.
+    It is a context manager. `admit`: for URLs that no operator typed: their addresses may not be
+    private. It is called with the URL of each hop before its robots.txt is fetched, returns why the
+    URL is refused, or "", and may wait.
     """
 
     def __init__(

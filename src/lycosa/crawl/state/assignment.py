@@ -1,6 +1,4 @@
-"""One collection of a worker: link gate, seen URLs, delays, page counts; and data that several
-parts of a crawl share.
-"""
+"""A worker's collection, and data that several parts of a crawl share."""
 
 from __future__ import annotations
 
@@ -25,11 +23,13 @@ from lycosa.frontier.seen.seen_urls import SeenUrls
 
 @dataclass(slots=True)
 class Assignment:
-    """`depth_decreased`: visited URLs (url_key -> host_key) whose depth decreased; their stored
-    links are walked again. `pages` counts the stored pages, for the budget; `suspects` the fetched
-    URLs that looked like traps, of `free_suspects`; `in_flight` the requests in flight, `unparsed`
-    those of them with a response that waits to be parsed. `grant`: how many pages this claim may
-    add (None: no coordinator), `added`: how many it has added.
+    """One collection of a worker: link gate, seen URLs, delays and counts.
+
+    `depth_decreased`: url_key -> host_key of visited URLs with a decreased depth; their stored
+    links are walked again. `pages`: number of stored pages, for the budget; `suspects`: number of
+    fetched URLs that looked like traps, of at most `free_suspects`; `in_flight`: number of requests
+    in flight, `unparsed`: those of them with a response that waits to be parsed. `grant`: number of
+    pages that this claim may add (None: no coordinator), `added`: number that it has added.
     """
 
     collection: Collection
@@ -78,8 +78,9 @@ class Assignment:
         )
 
     def depth_of(self, identity: UrlId) -> int | None:
-        """Return the least depth at which a URL is known; None: it is not, or another URL has its
-        key.
+        """Return the least depth of a known URL; None if it is unknown.
+
+        A URL is also unknown if another URL has its key.
         """
         try:
             return self.seen.depth(identity)
@@ -87,7 +88,7 @@ class Assignment:
             return None
 
     def knows(self, identity: UrlId) -> bool:
-        """Return whether a URL is known; one whose key another URL has is not."""
+        """Return whether a URL is known. It is not if another URL has its key."""
         return self.depth_of(identity) is not None
 
 
@@ -110,7 +111,9 @@ def recrawl_rules(collection: Collection) -> RecrawlRules:
 
 @dataclass(slots=True, frozen=True)
 class CrawlData:
-    """`prerequisites`: what has to be fetched before the pages of its host (robots.txt, logins).
+    """Data that several parts of a crawl share.
+
+    `prerequisites`: requests that precede the pages of their host (robots.txt, logins).
     `in_flight`: rows of URLs that are being fetched, by row key. `assignments`: by collection.
     """
 

@@ -1,9 +1,8 @@
-"""What is not committed yet: the batch of the next commit, the one being written, and documents
-that are archived and not parsed.
+"""Uncommitted data: the next batch, the one being written, and documents.
 
-A batch is one open WARC and the rows of its exchanges, which are exactly those of its WARC. Where
-all of them are availability checks the WARC is only a journal: the tables hold its content, and it
-is deleted once they are committed.
+The documents are archived but not parsed. A batch is one open WARC and the rows of exactly its
+exchanges. If all exchanges are availability checks, the WARC is only a journal: the tables have its
+content, and it is deleted once they are committed.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ from lycosa.url.keys import host_key
 
 
 class Batch:
-    """Collects one commit. The WARC is opened with the first exchange, so an idle worker leaves no
-    empty files.
+    """Collects the rows and exchanges of one commit.
+
+    The WARC is opened with the first exchange, so an idle worker leaves no empty files.
     """
 
     def __init__(self, claim: Claim, info: Mapping[str, str]) -> None:
@@ -47,13 +47,13 @@ class Batch:
         self._domains: dict[str, HostRow] = {}
         self.counters: Counter[str] = Counter()
         self.exchanges = 0
-        self._checked: list[Visit] = []  # of them, checks of availability
+        self._checked: list[Visit] = []  # visits that are availability checks
         self.text_bytes = 0
         self.orphans_used: list[str] = []
         self.inbox: list[str] = []
         # partition -> entry up to which found rows are applied, here or in earlier batches
         self.applied: dict[int, int] = {}
-        self.applied_due = False  # enough for a separate commit
+        self.applied_due = False  # whether the read positions alone require a commit
 
     @property
     def empty(self) -> bool:
@@ -62,7 +62,7 @@ class Batch:
 
     @property
     def only_checks(self) -> bool:
-        """Whether it holds nothing but availability checks, which may wait."""
+        """Whether the batch has only availability checks, which may wait."""
         others = (
             self._urls
             or self._hosts
@@ -75,7 +75,7 @@ class Batch:
 
     @property
     def checks(self) -> int:
-        """How many checks of availability it holds."""
+        """Number of availability checks in this batch."""
         return len(self._checked)
 
     @property
@@ -90,10 +90,10 @@ class Batch:
     def archive(
         self, exchange: Exchange, visit: Visit, revisit_of: RevisitTarget | None = None
     ) -> None:
-        """Append to the open WARC; when this returns the exchange survives kill -9. Fills the
-        visit's archive fields.
+        """Append to the open WARC; afterwards the exchange survives kill -9.
 
-        `revisit_of`: the earlier capture whose payload this is; the body is not written again.
+        Sets the visit's archive fields. `revisit_of`: the earlier capture with the same payload;
+        the body is not written again.
         """
         if self._warc is None:
             folder = self._open_folder()
@@ -149,13 +149,17 @@ class Batch:
         self._buffers.links.add_links(visit, links)
 
     def add_remote_url(self, row: Row) -> None:
-        """Send a URL of a partition that another worker holds
-        (`lycosa.store.tables.rows.found_row`).
+        """Add a row for a URL of a remote partition, which its worker reads.
+
+        See `lycosa.store.tables.rows.found_row`.
         """
         self._buffers.found.add(row)
 
     def change_urls(self, host_key: int, rows: Iterable[UrlRow]) -> None:
-        """Add rows of one host, which are written as they are when the batch is cut."""
+        """Add rows of one host.
+
+        They are written with their values at the time of `cut`.
+        """
         of_host = self._urls.get(host_key)
         if of_host is None:
             of_host = self._urls[host_key] = {}
@@ -165,21 +169,21 @@ class Batch:
         self.url_rows += len(of_host) - before
 
     def change_url(self, row: UrlRow) -> None:
-        """Add a row, which is written as it is when the batch is cut."""
+        """Add a row. It is written with its values when the batch is cut."""
         self.change_urls(row.id.host_key, (row,))
 
     def urls_of(self, host_key: int) -> Collection[UrlRow]:
-        """Return the rows of one host's URLs that this batch holds."""
+        """Return the rows of one host's URLs in this batch."""
         of_host = self._urls.get(host_key)
         return of_host.values() if of_host else ()
 
     def url(self, host_key: int, collection: str, operation: str, url_key: int) -> UrlRow | None:
-        """Return the row of a URL, if this batch holds it."""
+        """Return the row of a URL, if it is in this batch."""
         of_host = self._urls.get(host_key)
         return of_host.get((collection, operation, url_key)) if of_host else None
 
     def host(self, host_key: int) -> HostRow | None:
-        """Return the row of a host, if this batch holds it."""
+        """Return the row of a host, if it is in this batch."""
         return self._hosts.get(host_key)
 
     def change_host(self, row: HostRow) -> None:
@@ -206,18 +210,17 @@ class Batch:
         self.applied_due = True
 
     def cut(self, applied: dict[int, int]) -> None:
-        """Fix the rows of URLs and hosts as they are now; later changes belong to the next batch.
-        `applied`: read positions in the log, by partition.
+        """Fix the current values of rows. Later changes are for the next batch.
 
-        A host of another worker's partition, which a robots.txt was redirected to, has its row
-        there.
+        `applied`: read positions in the log, by partition. Rows of hosts in remote partitions are
+        omitted: a robots.txt may be redirected to such a host.
         """
         self.applied = applied
         for visit in self._checked:
             if self._is_journal:
                 visit.set_location(visit.record_id, "", 0, 0)
             self.add_visit(visit)
-        # the thread of `commit` packs them: that takes longer
+        # the thread of `commit` encodes them, which takes longer
         self._buffers.urls.add_unpacked(
             url_row(url) for of_host in self._urls.values() for url in of_host.values()
         )
@@ -228,8 +231,9 @@ class Batch:
         )
 
     def commit(self) -> int:
-        """Write everything, then the log entry; its number. Call `cut` first; may run beside the
-        next batch.
+        """Write all files, then the log entry, and return its number.
+
+        Call `cut` first. Another thread may fill the next batch meanwhile.
 
         Raises:
             ClaimLost: another worker holds the partitions.
@@ -263,7 +267,7 @@ class Batch:
         return entry
 
     def abandon(self) -> None:
-        """Close the open WARC without committing it: it stays for replay."""
+        """Close the open WARC without committing it. It remains for replay."""
         if self._warc is not None:
             self._warc.close(sync=True)
 
@@ -274,8 +278,9 @@ class Batch:
 
 
 class CommitBuffer:
-    """Uncommitted rows: `batch` for the next commit, `cut` in the commit that is being written.
-    They override the rows of the tables.
+    """Uncommitted rows, which override the rows of the tables.
+
+    `batch`: for the next commit; `cut`: in the commit that is being written.
     """
 
     def __init__(self, claim: Claim, info: dict[str, str], listeners: CrawlListeners) -> None:
@@ -285,15 +290,13 @@ class CommitBuffer:
         self.claim_number, self.claimed_partitions = claim.entry, claim.partitions
         self.batch = Batch(claim, info)
         self.cut: Batch | None = None
-        self.cuts = 0  # how many batches were cut
+        self.cuts = 0  # number of cut batches
         self.unparsed = UnparsedDocuments(claim, info)
 
     def next_batch(self) -> Batch:
-        """Fix the current batch with its rows as they are now, and begin another.
+        """Cut and return the current batch, and start another.
 
-        Return the one that was cut.
-
-        Call `committed` when its commit is written.
+        Call `committed` when the commit of the cut batch is written.
         """
         for listener in self._listeners:
             listener.before_commit()
@@ -310,14 +313,15 @@ class CommitBuffer:
         return batch
 
     def committed(self) -> None:
-        """Record that the batch that was cut last is committed."""
+        """Record that the last cut batch is committed."""
         self.cut = None
         self.unparsed.committed(self.cuts)
         self._report_log()
 
     def follow_log(self) -> None:
-        """Read new log entries, while no commit is being written: an idle worker must apply
-        compactions before the replaced files are deleted.
+        """Read new log entries. Call it while no commit is being written.
+
+        An idle worker must apply compactions before the replaced files are deleted.
 
         Raises:
             ClaimLost: another worker holds the partitions.
@@ -332,21 +336,22 @@ class CommitBuffer:
             listener.log_advanced(self._claim.state)
 
     def pending_urls(self, host_key: int) -> Iterator[UrlRow]:
-        """Yield the rows of a host's URLs that the tables do not show yet; of two versions the
-        newer comes last.
+        """Yield the uncommitted rows of a host's URLs.
+
+        Of two versions of a row, the newer one is last.
         """
         if self.cut is not None:
             yield from self.cut.urls_of(host_key)
         yield from self.batch.urls_of(host_key)
 
     def pending_url(self, identity: UrlId, collection: str, operation: str) -> UrlRow | None:
-        """Return the row of a URL, if the tables do not show it yet."""
+        """Return the uncommitted row of a URL, if there is one."""
         key = (identity.host_key, collection, operation, identity.url_key)
         row = self.batch.url(*key)
         return row if row is not None or self.cut is None else self.cut.url(*key)
 
     def pending_host(self, host_key: int) -> HostRow | None:
-        """Return the row of a host, if the tables do not show it yet."""
+        """Return the uncommitted row of a host, if there is one."""
         row = self.batch.host(host_key)
         return row if row is not None or self.cut is None else self.cut.host(host_key)
 
@@ -356,7 +361,7 @@ class _File:
     folder: DataFolder
     warc: WarcWriter
     unparsed: set[str] = field(default_factory=set)  # record ids
-    last_cut: int = 0  # the batch that the last of the others went into
+    last_cut: int = 0  # number of the last batch with one of its parsed documents
 
     def moved(self, record_id: str, cut: int) -> None:
         self.unparsed.discard(record_id)
@@ -367,10 +372,10 @@ class UnparsedDocuments:
     """WARC files of documents that are archived and not parsed. Not thread-safe.
 
     A document is written to such a file on arrival, so that kill -9 loses none; the file belongs to
-    no commit. When it is parsed, its exchange is copied with its record ID into the batch of its
-    page, so that no commit waits for a slow document. A file is removed when its documents are
-    committed elsewhere; until then the next owner replays it. The number of its folder is higher
-    than those of the batches of its claim, because the page that links to a document comes first.
+    no commit. After parsing, its exchange is copied with its record ID into the batch of its page,
+    so that no commit waits for a slow document. A file is removed when all its documents are
+    committed in batches; until then the next owner replays it. The number of its folder is higher
+    than those of the batches of its claim, so that replay reads the page with the link first.
     """
 
     def __init__(self, claim: Claim, info: Mapping[str, str]) -> None:
@@ -384,11 +389,12 @@ class UnparsedDocuments:
         return len(self._of)
 
     def archive(self, exchange: Exchange, visit: Visit) -> None:
-        """Append a document; when this returns it survives kill -9. Fills the visit's archive
-        fields.
+        """Append a document; afterwards it survives kill -9.
+
+        Sets the visit's archive fields.
 
         Raises:
-            WorkError: the disk does not take it.
+            WorkError: writing to the disk failed.
         """
         file = self._open
         if file is None:
@@ -415,14 +421,18 @@ class UnparsedDocuments:
         file.moved(record_id, cut)
 
     def seal(self) -> None:
-        """Begin another file, so that this one can be removed when it is done."""
+        """Close the file.
+
+        It can be removed when all its documents are committed.
+        """
         if self._open is not None:
             self._open.warc.close(sync=False)
             self._open = None
 
     def committed(self, cut: int) -> None:
-        """Record that the batches up to this number are committed; remove files without other
-        bodies.
+        """Record that the batches up to this number are committed.
+
+        Removes files with no other documents.
         """
         done = [file for file in self._files if not file.unparsed and file.last_cut <= cut]
         for file in done:
@@ -432,7 +442,7 @@ class UnparsedDocuments:
         self._files = [file for file in self._files if file not in done]
 
     def abandon(self) -> None:
-        """Leave what is not committed for replay."""
+        """Close the open file. Its documents remain for replay."""
         if self._open is not None:
             self._open.warc.close(sync=True)
             self._open = None

@@ -1,5 +1,6 @@
-"""When a worker commits: batches are written in a thread while fetching goes on, one at a time, in
-order.
+"""Decides when a worker commits, and writes batches in a thread.
+
+Batches are written one at a time, in order, while fetching continues.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from lycosa.core.errors import WorkError
 from lycosa.crawl.state.crawl_state import CrawlState
 
 CHECKS_COMMIT_MS = 120_000
-"""Checks of availability alone are committed so seldom: each commit leaves a WARC file, and they
-are safe in it before.
+"""Commit interval of availability checks alone.
+
+It is long because each commit writes files, and checks are safe in the open WARC before.
 """
 
-# Interval at which URLs for other workers are committed. It grows: at the start of a crawl those
-# workers have no other URLs.
+# Interval at which URLs for other workers are committed. It is short at the start of a crawl, when
+# those workers have no other URLs.
 _HAND_ON_FIRST_MS, _HAND_ON_LAST_MS = 1_000, 10_000
 _IDLE_COMMIT_MS = 500  # delay of the commit when no URL is due: other workers may need the batch
 # An idle worker commits only if no URL is due within this time. Otherwise the pauses of a single
@@ -27,7 +29,7 @@ _IDLE_AHEAD_MS = 10_000
 
 
 class Commits:
-    """The commits of one worker. Not thread-safe; the writing runs in a thread of its own."""
+    """The commits of one worker, written in a thread. Not thread-safe."""
 
     def __init__(
         self,
@@ -38,9 +40,10 @@ class Commits:
         nothing_to_do: Callable[[int], bool] | None,
         committed: Callable[[int], None] | None,
     ) -> None:
-        """`nothing_to_do`: whether nothing is in flight or due up to a time (monotonic ms); only
-        where other workers hold partitions. `committed` is called with each log entry that is on
-        disk.
+        """`nothing_to_do`: nothing is in flight or due up to a time (monotonic ms).
+
+        It is set only if other workers hold partitions. `committed` is called with the number of
+        each log entry that is on disk.
         """
         self._crawl, self._settings, self._clock = crawl, settings, clock
         self._nothing_to_do, self._committed = nothing_to_do, committed
@@ -50,7 +53,10 @@ class Commits:
         self.under_way: Future[int] | None = None  # the commit that is being written
 
     def if_due(self) -> None:
-        """Commit the batch if it is large or old enough. Raises what `now` raises."""
+        """Commit the batch if it is large or old enough.
+
+        Raises the errors of `now`.
+        """
         now = self._clock.monotonic_ms()
         if self.under_way is not None and self.under_way.done():
             self._await()
@@ -80,14 +86,14 @@ class Commits:
         self._thread.shutdown(wait=True)
 
     def _interval(self, now: int) -> int:
-        """Return how long the batch may wait.
+        """Return the longest time (ms) that the batch may wait.
 
-        Where other workers hold partitions, they wait for URLs in it, and the end of the crawl for
-        the last commit.
+        It is short if other workers hold partitions: they wait for URLs in the batch, and the end
+        of the crawl waits for the last commit.
         """
         interval = self._settings.commit_interval
         batch = self._crawl.buffer.batch
-        if batch.only_checks:  # the first ones are waited for
+        if batch.only_checks:  # short at the start: users wait for the first checks
             return max(
                 interval, min(CHECKS_COMMIT_MS, interval << min(self._crawl.progress.commits, 10))
             )
@@ -100,7 +106,7 @@ class Commits:
         )
 
     def _begin(self) -> None:
-        """Cut the batch and have it written; one commit at a time."""
+        """Cut the batch and start to write it, after the current commit."""
         self._await()
         batch = self._crawl.buffer.next_batch()
         if not batch.empty:

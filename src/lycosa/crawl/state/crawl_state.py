@@ -39,14 +39,12 @@ from lycosa.url.keys import Identifier
 from lycosa.url.scope import Admission
 
 _RESENT_SHARE = 4
-"""A link to a remote partition is sent again after this part of the age at which its page is
-refetched.
-"""
+"""Divisor of `max_age`: interval at which links are sent to workers again."""
 
 
 @dataclass(slots=True, frozen=True)
 class CrawlPlace:
-    """Where a crawl takes place: the partitions of its claim, and what is excluded there."""
+    """The environment of a crawl: held partitions, exclusions, plug-ins."""
 
     domains: Domains
     held_partitions: HeldPartitions
@@ -55,7 +53,7 @@ class CrawlPlace:
 
 
 class CrawlState(CrawlListener):
-    """What a worker knows of its crawl. Not for several threads at once."""
+    """The state of one worker's crawl. Not thread-safe."""
 
     def __init__(
         self,
@@ -66,8 +64,9 @@ class CrawlState(CrawlListener):
         place: CrawlPlace,
         folder: str | None = None,
     ) -> None:
-        """`folder`: where what would outgrow memory is stored, in files without names; None: in
-        memory.
+        """`folder`: for unnamed files with data that may not fit into memory.
+
+        None: such data is in memory.
         """
         names = ", ".join(job.collection.name for job in jobs)
         self.config = config
@@ -108,7 +107,7 @@ class CrawlState(CrawlListener):
         self.listeners.append(self)
 
     def drop_prerequisites(self, origin: str) -> None:
-        """Remove the waiting requests that belong to an origin's robots.txt or login."""
+        """Remove the waiting requests for an origin's robots.txt or login."""
         others = [task for task in self.prerequisites if task.origin != origin]
         self.prerequisites.clear()
         self.prerequisites.extend(others)
@@ -126,7 +125,7 @@ class CrawlState(CrawlListener):
         self.buffer.batch.counters[f"suspects.{assignment.name}"] += 1
 
     def log_advanced(self, state: LogState) -> None:
-        """Refresh the tables to the head of the log."""
+        """Refresh the tables to the latest entry of the log."""
         self.scheduler.log_advanced(state)
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from lycosa.store.log.state import LogState
 
 
 class CrawlListener:
-    """Takes part in a crawl; every method of this base does nothing."""
+    """Receives events of a crawl. The methods of this base class do nothing."""
 
     def before_commit(self) -> None:
         """Add rows to a batch that is about to be cut."""
@@ -40,8 +40,10 @@ CrawlListeners = list[CrawlListener]
 
 @dataclass(slots=True, frozen=True)
 class PatternMatch:
-    """A watched text in a page. `watch`: its owner; `positions`: character
-    offsets in the page's text, the first ones of `count`; `context`: the text around the first.
+    """A match of a watched text in a page.
+
+    `watch`: ID of the watch or operation; `positions`: the first of `count` character offsets in
+    the page's text; `context`: the text around the first.
     """
 
     watch: str
@@ -52,11 +54,12 @@ class PatternMatch:
 
 
 class PageMatcher(Protocol):
-    """Searches every page that is new or changed. Its matches are in the commit of the page."""
+    """Searches new and changed pages. Matches are committed with their page."""
 
     def look(self, visit: Visit, text: str) -> bool:
-        """Search a page's text, once per collection that holds the page. True: call `take_matches`
-        now; it is called before each commit in any case.
+        """Search a page's text. Called once for each collection of the page.
+
+        If it returns True, call `take_matches` now; otherwise it is called before the next commit.
         """
         ...
 

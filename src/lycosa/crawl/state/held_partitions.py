@@ -16,8 +16,9 @@ from lycosa.store.workspace import Workspace
 
 @dataclass(slots=True, frozen=True)
 class HeldPartitions:
-    """The partitions of one claim, of `total` in the workspace. `held` is None if it holds all of
-    them.
+    """The partitions of one claim.
+
+    `total`: number of partitions of the workspace; `held`: None if the claim has all of them.
     """
 
     total: int
@@ -28,12 +29,13 @@ class HeldPartitions:
 
     @property
     def share(self) -> float:
-        """The part of the workspace that is held."""
+        """The fraction of the workspace's partitions that are held."""
         return 1.0 if self.held is None else len(self.held) / self.total
 
     def condition(self) -> pl.Expr | None:
-        """Return the condition for rows of held partitions; None if all are held. It is a range if
-        possible: files are sorted by partition, so a range skips row groups.
+        """Return the condition for rows of held partitions; None if all are held.
+
+        It is a range if possible: files are sorted by partition, so a range skips row groups.
         """
         if self.held is None:
             return None
@@ -46,8 +48,9 @@ class HeldPartitions:
         )
 
     def files(self, state: LogState, table: str) -> list[DataFile]:
-        """Return the live files of a table of hosts or URLs that may hold rows of these partitions:
-        a commit has only those of its claim.
+        """Return the live files of a table that may have rows of held partitions.
+
+        `table`: one of hosts or URLs. A commit only has rows of the partitions of its claim.
         """
         files = state.files.get(table, [])
         return (
@@ -63,7 +66,7 @@ class HeldPartitions:
 
 
 class HeldTables(LiveTables):
-    """The live rows of the partitions that are held."""
+    """The live rows of held partitions."""
 
     def __init__(
         self, workspace: Workspace, state: LogState, held_partitions: HeldPartitions

@@ -18,13 +18,13 @@ class Progress:
     """Counters of this call. `states` counts all URLs of the collection by stored state."""
 
     started_ms: int  # monotonic
-    pages: int = 0  # pages rows added
+    pages: int = 0  # added rows of `pages`
     visits: int = 0
     bytes: int = 0
     replayed: int = 0  # exchanges from orphaned WARC files of an earlier run
     # unreadable ranges of orphaned WARC files of an earlier run, by file
     damaged: Counter[str] = field(default_factory=Counter)
-    # seeds and robots.txt files that could not be fetched -> why; the first 100
+    # URL of a seed or robots.txt that could not be fetched -> reason; the first 100
     failures: dict[str, str] = field(default_factory=dict)
     seed_origins: set[str] = field(default_factory=set)  # of hosts with unvisited URLs
     errors: Counter[str] = field(default_factory=Counter)  # by FetchError or http_NNN
@@ -67,7 +67,7 @@ class Progress:
         self.queue, self.in_flight, self.hosts = queue, in_flight, hosts
 
     def end(self, reason: str) -> None:
-        """Set why the crawl ends: finished, max_pages, max_time or stopped."""
+        """Set the reason of the end: finished, max_pages, max_time or stopped."""
         self.ended = reason
 
     def stop_clock(self, now_ms: int) -> None:
@@ -75,7 +75,7 @@ class Progress:
         self.ended_ms = now_ms
 
     def defer(self, reasons: Counter[str]) -> None:
-        """Set what the crawl leaves for later, by reason."""
+        """Set the number of URLs that remain at the end of the crawl, by reason."""
         self.later = reasons
 
     def fail(self, url: str, why: str) -> None:
@@ -84,7 +84,7 @@ class Progress:
             self.failures.setdefault(url, why)
 
     def start_only_from(self, urls: Iterable[str]) -> None:
-        """Decide by these URLs alone, not by the seeds, whether everything failed."""
+        """Replace the seeds by these URLs in `all_failed`."""
         self.seed_origins = set(map(url_origin, urls))
 
     @property

@@ -1,4 +1,4 @@
-"""What a worker is given to do: collections to crawl, and single fetches."""
+"""The tasks of a worker: collections to crawl, and single fetches."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from lycosa.http.decode import Headers
 
 @dataclass(slots=True)
 class Task:
-    """One fetch on its way. `rows` are the URL's rows, one a collection; empty for a robots.txt.
-    `origin` is whose robots.txt it is about.
+    """One fetch that is queued or in flight.
+
+    `rows`: the URL's rows, one per collection; empty for a robots.txt, a login or a requisite.
+    `origin`: the origin with the robots.txt that applies, or that is requested.
     """
 
     identity: UrlId
@@ -20,31 +22,34 @@ class Task:
     kind: VisitKind
     attempt: int = 1
     hop: int = 0
-    collection: str = ""  # collection of a task without rows (a log-in, a requisite)
+    collection: str = ""  # collection of a task without rows (a login, a requisite)
 
-    referrer: str = ""  # likewise: the page that it is for
+    referrer: str = ""  # of a requisite: the URL of its page
 
     @property
     def key(self) -> int:
-        """The key of its rows, which all are of one operation."""
+        """The key of its rows, which have the same operation; 0 without rows."""
         return self.rows[0].key if self.rows else 0
 
 
 @dataclass(slots=True, frozen=True)
 class Job:
-    """A collection to be worked, with all its seeds, those of earlier calls included."""
+    """A collection to be crawled, with its seeds of this and earlier calls."""
 
     collection: Collection
     seeds: tuple[str, ...]
 
 
 _HEADER_LIMIT = 1_000
-"""Characters kept of a header that goes into a table: a server may send anything."""
+"""Maximum length of a header value in a table."""
 _HEADERS = ("content-type", "server", "etag", "last-modified")
 
 
 def media_type(content_type: str) -> str:
-    """`Text/HTML; charset=x` -> `text/html`."""
+    """Return the media type of a Content-Type.
+
+    `Text/HTML; charset=x` -> `text/html`.
+    """
     return content_type.partition(";")[0].strip().lower()[:_HEADER_LIMIT]
 
 
@@ -55,10 +60,10 @@ def build_visit(
     collection: str,
     record_id: str = "",
 ) -> Visit:
-    """Build the row of an exchange; archive and parser add to it.
+    """Build the visit of an exchange without fields of archive and parser.
 
-    A robots.txt has its origin as referrer and its redirect hops as depth, for replay. `record_id`:
-    of a record that exists already.
+    A robots.txt has its origin as referrer and its number of redirects as depth, for replay.
+    `record_id`: the ID of the record if one exists already.
     """
     identity, row = task.identity, task.rows[0] if task.rows else None
     content_type, server, etag, last_modified = [

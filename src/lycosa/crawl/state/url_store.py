@@ -1,4 +1,4 @@
-"""The hosts and URLs of a crawl: every change of a row, and where a URL is queued."""
+"""The hosts and URLs of a crawl: changes of rows, and queueing of URLs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lycosa.url.scope import url_origin
 
 
 class HostRegistry:
-    """Activates hosts, and keeps what is known of each. Changed rows go into the buffer."""
+    """Activates hosts, and adds their changed rows to the buffer."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class HostRegistry:
         self._clock = clock
 
     def queue(self, identity: UrlId) -> HostQueue:
-        """Activate the host of a URL, which is added if it is unknown. Return it."""
+        """Activate and return the host of a URL. An unknown host is added."""
         queue = self._frontier.hosts.get(identity.host_key) or self._scheduler.open(
             identity.host_key
         )
         return queue or self._scheduler.parked.new_host(self.add(identity))
 
     def add(self, identity: UrlId) -> HostRow:
-        """Make the row of a host that was not known."""
+        """Create and return the row of an unknown host."""
         domain = self._identifier.domains.registrable(identity.host)
         row = HostRow(
             identity.host, identity.partition, identity.host_key, domain, self._clock.now_ms()
@@ -81,28 +81,32 @@ class HostRegistry:
         return Task(self._identifier.identify(robots_url(origin)), (), origin, VisitKind.ROBOTS)
 
     def count_trap(self, row: UrlRow, rule: str) -> None:
-        """Count a URL that was deferred because a trap rule suspects it."""
+        """Count a URL that a trap rule has deferred."""
         host = self.queue(row.id).row
         self._traps.count(host, rule)
         self._buffer.batch.change_host(host)
 
 
 def claim_trust(host: HostRow) -> ClaimTrust:
-    """Return how often the host's sitemaps and feeds proved right."""
+    """Return how often the claims of the host's sitemaps and feeds were right."""
     return ClaimTrust(host.claims_right, host.claims_wrong, host.claims_missed)
 
 
 NOTABLE_CLAIM = 0.05
-"""A row is written when the weight of its sitemap or feed entry changed by more."""
+"""Change of the weight of a sitemap or feed entry that writes its row."""
 
 MIN_CLAIM = 0.15
-"""A claimed change makes a page due while more than this share of the host's claims was right; the
-policy `fresh` weighs each claim instead.
+"""Share of a host's right claims from which a claim makes a page due.
+
+The policy `fresh` weighs each claim instead.
 """
 
 
 class UrlStore(AdmissionListener):
-    """A URL is in exactly one state. Each changed row goes into the buffer."""
+    """The URLs of a crawl. Each is in exactly one state.
+
+    Each changed row is added to the buffer.
+    """
 
     def __init__(
         self,
@@ -131,8 +135,9 @@ class UrlStore(AdmissionListener):
         self._buffer.batch.change_url(row)
 
     def settle(self, row: UrlRow, state: UrlState, reason: str = "") -> None:
-        """Change the state of a URL of an active host. It is queued only if the new state makes it
-        due.
+        """Change the state of a URL of an active host.
+
+        The URL is queued only if the new state makes it due.
         """
         if row.state != state:
             self._progress.states[row.state] -= 1
@@ -149,18 +154,22 @@ class UrlStore(AdmissionListener):
         self._scheduler.heads.wait_for(row)
 
     def exclude(self, row: UrlRow, reason: str) -> None:
-        """Stop a URL, wherever it is queued."""
+        """Exclude a URL, and remove it from all queues."""
         self._frontier.active.remove(row.collection, row.id.host_key, row.key)
         self.settle(row, UrlState.EXCLUDED, reason)
 
     def stop_redirects(self, row: UrlRow) -> None:
-        """Store the hop beyond the limit of redirects, so that it can be explained, as stopped."""
+        """Exclude a URL beyond the limit of redirects.
+
+        Its row remains for `lycosa explain`.
+        """
         if row.state == UrlState.KNOWN and row.redirects > self._max_redirects:
             self.exclude(row, Exclusion.REDIRECT_LIMIT)
 
     def find(self, collection: str, identity: UrlId, operation: str = "") -> UrlRow | None:
-        """Return the row of a URL in memory: in a head, in flight, or in a batch. None for what
-        only the tables hold.
+        """Return the row of a URL in memory: in a head, in flight, or in a batch.
+
+        Returns None if the row is only in the tables.
         """
         key = operation_key(identity.url_key, operation)
         row = self._frontier.active.waiting(collection, identity.host_key, key)
@@ -174,8 +183,9 @@ class UrlStore(AdmissionListener):
     def find_all(
         self, collection: str, identities: Iterable[UrlId], operation: str = ""
     ) -> list[UrlRow]:
-        """Return the current rows of URLs, from memory or the tables. Reading a thousand from the
-        tables costs little more than reading one.
+        """Return the current rows of URLs, from memory or the tables.
+
+        Reading a thousand rows from the tables takes little longer than reading one.
         """
         rows, missing = [], []
         for identity in identities:
@@ -191,13 +201,13 @@ class UrlStore(AdmissionListener):
         return rows
 
     def postpone(self, row: UrlRow, reason: str) -> None:
-        """Defer a URL for some days; it stays known, with the reason."""
+        """Defer a URL for some days. It remains known, with the reason."""
         row.defer_until(self._clock.now_ms() + PUT_OFF_MS, reason)
         self._buffer.batch.change_url(row)
         self._scheduler.heads.wait_for(row)
 
     def count_page(self, row: UrlRow) -> None:
-        """Count a page that the collection did not hold."""
+        """Count a page that is new in its collection."""
         host = self._hosts.queue(row.id).row
         host.add_page()
         self._buffer.batch.counters[f"pages.{row.collection}"] += 1
@@ -205,7 +215,7 @@ class UrlStore(AdmissionListener):
         self._budgets.count(row, host)
 
     def give_back(self, task: Task, now: int) -> None:
-        """Requeue a URL whose fetch was interrupted.
+        """Requeue a URL after its fetch was interrupted.
 
         Nothing is recorded; the host still counts as fetched.
         """
@@ -220,9 +230,10 @@ class UrlStore(AdmissionListener):
         self._frontier.finished(key, now, pause, domain_pause=min(pause, DOMAIN_CAP_MS))
 
     def apply_claims(self, collection: str, claims: Mapping[UrlId, int]) -> None:
-        """Apply dates of last change from sitemaps or feeds: known pages that changed since their
-        visit become due, or with `fresh` are due the earlier, the more often the host's claims were
-        right. A host whose claims are mostly wrong is ignored.
+        """Apply dates of last change from sitemaps or feeds.
+
+        Pages that changed since their visit become due. With `fresh` they become due earlier, by
+        the share of right claims of the host. Claims of a host are ignored if most were wrong.
         """
         assignment = self._assignments[collection]
         if assignment.collection.recrawl == "never" or not claims:
@@ -251,13 +262,13 @@ class UrlStore(AdmissionListener):
             self.reschedule(row)
 
     def reschedule(self, row: UrlRow) -> None:
-        """Write a URL whose next visit may have changed, and queue it accordingly."""
+        """Write and queue a URL after a change that may affect its next visit."""
         self.change(row)
         if row.state != UrlState.KNOWN and not is_in_flight(self._in_flight, row):
             self._scheduler.move(row)
 
     def make_due(self, row: UrlRow, *, requested: bool = True) -> None:
-        """Make a URL due now, whatever its schedule says, unless a fetch of it is in flight.
+        """Make a URL due now, unless it is being fetched.
 
         `requested`: a user requested it, so it precedes other revisits; otherwise it is ordered
         by the current time, like other revisits that are due.
@@ -281,11 +292,11 @@ class UrlStore(AdmissionListener):
         if queue is None:
             if scheduler.parked.urls_added(host_key, len(rows)):
                 host = batch.host(host_key)
-                # Otherwise its row counts them when it is next written; reading it now is slow.
+                # Otherwise they are counted when the row is next written; reading it now is slow.
                 if host is not None:
                     host.add_urls(len(rows))
                 return
-            if scheduler.full:  # no active host more: it is parked
+            if scheduler.full:  # no further host can be active: it is parked
                 host = self._hosts.add(rows[0].id)
                 host.add_urls(len(rows))
                 scheduler.parked.add(host)
@@ -320,12 +331,12 @@ class UrlStore(AdmissionListener):
         self._assignments[collection].depth_decreased[identity.url_key] = identity.host_key
 
     def linked(self, collection: str, identity: UrlId, source: str) -> None:
-        if source:  # a seed that is named again is no link
+        if source:  # a repeated seed is not a link
             for listener in self._listeners:
                 listener.seen_url_linked(collection, identity)
 
     def seed(self, name: str, seeds: Iterable[str]) -> None:
-        """Admit the URLs that the operator named.
+        """Admit the seeds of a collection.
 
         Raises:
             UrlError: a seed cannot be used.
@@ -346,7 +357,7 @@ class UrlStore(AdmissionListener):
 
 
 def recorded_depth(assignments: Mapping[str, Assignment], row: UrlRow) -> int:
-    """Return the least depth at which the collection knows the URL."""
+    """Return the least depth of a URL in its collection."""
     depth = assignments[row.collection].depth_of(row.id)
     return row.depth if depth is None else depth
 
