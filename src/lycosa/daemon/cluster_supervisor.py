@@ -56,7 +56,7 @@ class ClusterSupervisor:
         self.trouble = ""
 
     def finish(self, is_late: Callable[[], bool]) -> str:
-        """Stop the cluster, and kill its workers once `is_late`. Errors no longer matter."""
+        """Stop the cluster, and kill its workers once `is_late`. Ignores errors."""
         cluster, self.child = self.child, None
         if cluster is not None:
             cluster.stop()
@@ -70,7 +70,7 @@ class ClusterSupervisor:
     def look(self, now: int, plan: CrawlPlan, room: DiskSpace) -> None:
         """Start a cluster with this plan if there is none, and react to its end.
 
-        Raises what `Cluster.look` raises.
+        Raises the errors of `Cluster.look`.
         """
         cluster = self.child
         if cluster is None:
@@ -98,7 +98,7 @@ class ClusterSupervisor:
         """Do nothing: a daemon with a cluster refuses hunts."""
 
     def renew(self, now: int, settings: RunSettings) -> None:
-        """Have all workers commit and end; `look` starts the next ones with the current plan."""
+        """Let all workers commit and end; `look` restarts them with its plan."""
         if self.child is not None and self._kill_at is None:
             self.child.stop()
             self._kill_at = now + round(settings.stop_timeout * KILL_SHARE)
@@ -129,7 +129,7 @@ class ClusterSupervisor:
         )
 
     def _write_live(self, cluster: Cluster, plan: CrawlPlan) -> None:
-        """Write the status of all workers together."""
+        """Write the sums of all workers' status."""
         with suppress(LycosaError, OSError):
             self._state.catch_up()
         document = figures(cluster.vitals())

@@ -73,13 +73,13 @@ def run(order: RunOrder, report: Callable[[str], None], clock: Clock | None = No
         UsageError: the configuration is wrong, no collection is usable, or a contact is needed;
             nothing was done.
         OwnedError: another process is crawling in this workspace.
-        WorkError: the worker died too often, or lost its claim; the message says why.
+        WorkError: the worker died too often, or lost its claim; the message has the reason.
     """
     clock = clock or SystemClock()
     files = SettingsFiles(order.root, order.collections, order.overrides, clock)
     before: Mapping[str, Any] = {}
     monitors = False
-    with suppress(WorkspaceError):  # there may be none yet; a damaged one is reported below
+    with suppress(WorkspaceError):  # it may not exist yet; a damaged one is reported below
         existing = Workspace.open(order.root)
         before, monitors = existing.state().settings, has_monitors(existing.storage)
     try:
@@ -137,7 +137,7 @@ class Daemon:
         self._signals = 0
 
     def run(self) -> None:
-        """Work until a signal. Raise WorkError, ConfigError as the function `run` does."""
+        """Work until a signal. Raises WorkError and ConfigError as `run`."""
         former = {
             number: signal.signal(number, self._on_signal)
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -214,7 +214,7 @@ class Daemon:
                 f"{error}"
             )
             return
-        # A collection whose new settings are wrong continues with its previous ones.
+        # A collection with invalid new settings continues with its previous ones.
         unchanged_jobs = tuple(job for job in self._plan.jobs if job.collection.name in new.bad)
         plan = CrawlPlan(new.config, (*new.jobs, *unchanged_jobs), new.bad)
         old, self._plan = self._plan, plan
@@ -227,7 +227,7 @@ class Daemon:
         self._report_bad(old.bad)
 
     def _adopt(self, plan: CrawlPlan, old: CrawlPlan) -> None:
-        """Restart what depends on changed settings."""
+        """Restart the worker, and other parts if their settings have changed."""
         if (plan.config.store, plan.config.run) != (old.config.store, old.config.run):
             self._upkeep.close()
             self._upkeep = self._make_upkeep()
@@ -244,7 +244,7 @@ class Daemon:
         self._worker.renew(self._clock.monotonic_ms(), plan.config.run)
 
     def _go_back(self, refused: SettingsRefused) -> None:
-        """Return to the last plan with which a worker could work, if that is another one."""
+        """Return to the last plan that worked, if it is another one."""
         if self._worker.proven in (None, self._plan):
             raise refused
         self._report(
@@ -292,7 +292,10 @@ class Daemon:
         )
 
     def _end(self) -> None:
-        """Have all children commit and end, the worker before the indexer; kill those too late."""
+        """Let all children commit and end, the worker before the indexer.
+
+        Children that take too long are killed.
+        """
         deadline = time.monotonic() + self._plan.config.run.stop_timeout * KILL_SHARE / 1000
         self._upkeep.close()
         supervisors = {"hunt": self._hunts, "worker": self._worker, "indexer": self._index}

@@ -68,11 +68,16 @@ class Meter:
         self._last_commit_ms = 0
 
     def text(self) -> str:
-        """Return the metrics as text. Raises what `measure` raises."""
+        """Return the metrics as text. Raises the errors of `measure`."""
         return metrics_text(self.measure())
 
     def measure(self) -> Measured:
-        """Raise WorkspaceError if the workspace is missing or damaged, OSError if storage fails."""
+        """Return the current state of the workspace.
+
+        Raises:
+            WorkspaceError: it is missing or damaged.
+            OSError: storage failed.
+        """
         with self._lock:
             workspace, state = self._refresh()
             cluster = cluster_status(self._root, self._clock)
@@ -136,7 +141,7 @@ def _exports(workspace: Workspace) -> list[tuple[str, str, int]]:
 _Labels = Mapping[str, object]
 _Samples = Iterable[tuple[_Labels, object]]
 _Family = tuple[str, str, _Samples]
-"""Name, description and samples of a metric. A sample that is not a number is left out."""
+"""Name, description and samples of a metric; only numbers are written."""
 
 
 def metrics_text(measured: Measured) -> str:

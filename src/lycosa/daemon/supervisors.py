@@ -1,7 +1,7 @@
 """Supervisors of the daemon's child processes: worker, indexer, focused crawl.
 
-Each starts its process, restarts it after a crash, and ends it on request. The `look` methods do
-what is due at `now` (monotonic ms) without blocking.
+Each starts its process, restarts it after a crash, and ends it on request. The `look` methods
+execute the actions that are due at `now` (monotonic ms), without blocking.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ class Supervisor:
         self.child: Child | None = None
 
     def finish(self, is_late: Callable[[], bool]) -> str:
-        """Terminate the child, kill it once `is_late`, and return how it ended, "" if well."""
+        """Terminate the child, and kill it once `is_late`.
+
+        Returns the reason of an abnormal end, or "".
+        """
         child, self.child = self.child, None
         if child is None:
             return ""
@@ -77,8 +80,8 @@ class WorkerSupervisor(Supervisor):
         """Start a worker with this plan if there is none, and react to its end.
 
         Raises:
-            SettingsRefused: it cannot work with its settings.
-            WorkError: it died too often, or another process has claimed the workspace.
+            SettingsRefused: the worker cannot work with its settings.
+            WorkError: the worker died too often, or another process has claimed the workspace.
         """
         child = self.child
         if child is None:
@@ -94,14 +97,17 @@ class WorkerSupervisor(Supervisor):
             child.kill()
 
     def renew(self, now: int, settings: RunSettings) -> None:
-        """Have it commit and end; `look` starts the next one with the current plan."""
+        """Let the worker commit and end; `look` starts the next one with its plan."""
         self._start_at = now
         if self.child is not None and self._kill_at is None:
             self.child.terminate()
             self._kill_at = now + round(settings.stop_timeout * KILL_SHARE)
 
     def hold(self, now: int, settings: RunSettings) -> None:
-        """Have it commit and end, and start none for a second. Call it repeatedly."""
+        """Let the worker commit and end, and start none for 1 s.
+
+        Call it repeatedly.
+        """
         self.renew(now, settings)
         self._start_at = now + _HOLD_MS
 
@@ -113,7 +119,7 @@ class WorkerSupervisor(Supervisor):
         self._report(f"worker started (process {self.child.pid})")
 
     def _hangs(self, now: int) -> bool:
-        """Return whether it has been parsing the same page for too long."""
+        """Return whether the worker has parsed the same page for too long."""
         number, since = self._current_page
         if number != self._mark.number or not self._mark.url:
             self._current_page = (self._mark.number, now)
@@ -192,7 +198,7 @@ class IndexSupervisor(Supervisor):
             self._pause = min(self._pause * 2, _MAX_INDEX_PAUSE_MS)
 
     def end(self) -> None:
-        """Have it read the log once more and end; `look` starts the next one."""
+        """Let the indexer read the log and end; `look` starts the next one."""
         if self.child is not None:
             self.child.terminate()
 
@@ -200,7 +206,7 @@ class IndexSupervisor(Supervisor):
 class HuntSupervisor(Supervisor):
     """Runs requested focused crawls, one at a time, while the worker is stopped.
 
-    `alone`: one worker crawls, which can be stopped; the workers of a cluster cannot.
+    `alone`: only one worker crawls, which can be stopped; the workers of a cluster cannot.
     """
 
     def __init__(self, workspace: Workspace, report: Callable[[str], None], *, alone: bool) -> None:
@@ -220,7 +226,7 @@ class HuntSupervisor(Supervisor):
         """Start the next hunt if `free`: no process fetches, and the disk has space.
 
         Returns:
-            Whether no other process may fetch: a hunt runs, or waits for the end of the worker.
+            Whether the worker must not fetch: a hunt is running, or waits for the worker's end.
         """
         if self.child is not None:
             self.child.listen()

@@ -68,7 +68,7 @@ def work(report: Callable[..., None], order: WorkerOrder, mark: PageMark) -> Non
 
 
 class _Stopping:
-    """Handles SIGTERM: stops the worker; while it still loads the stored state, the process."""
+    """Handles SIGTERM: stops the worker, or the process while it loads."""
 
     def __init__(self) -> None:
         self.worker: Worker | None = None
@@ -197,7 +197,10 @@ class WorkerMonitor:
         )
 
     def _walk(self) -> None:
-        """Walk links again from pages whose depth decreased, where depth is limited."""
+        """Walk links again from pages with a decreased depth.
+
+        Only in collections with a depth limit.
+        """
         assignments = self._session.crawl.assignments
         for name, assignment in assignments.items():
             if name not in self._limited:

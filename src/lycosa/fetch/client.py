@@ -4,9 +4,8 @@ libcurl enforces the time to connect; all other limits are applied here (`_sweep
 cannot distinguish a late first byte from a slow body.
 
 libcurl follows no redirects, stores no cookies, and uses no proxy, .netrc or HSTS list: each hop is
-a request of its own that the caller decides about. Connections are reused for the same scheme, host
-and port only (no HTTP/2 coalescing), so an address that the guard allowed for one host serves no
-other.
+a separate request of the caller. Connections are reused only for the same scheme, host and port (no
+HTTP/2 coalescing), so an address that the guard allowed for one host is not used for another.
 """
 
 from __future__ import annotations
@@ -39,26 +38,28 @@ _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(?!000)(\d{3})(?!\d)", re.IGNORECA
 _NO_HEAD = frozenset((FetchError.HEADERS_TOO_LARGE, FetchError.BAD_HTTP))
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
 _MAX_SWEEP_MS = 250
-# resolving a name may take longer than its request
+# name resolution may take longer than the request, so there are more look-ups than connections
 _LOOK_UPS_A_CONNECTION, _MAX_LOOK_UPS = 2, 512
 _MIN_SWEEP_MS = 10
-_AWAY_MS = 1_000  # between two calls of `wait`; parsing a page takes a tenth of that
+# longer times between two calls of `wait` do not count for limits; parsing a page takes a tenth
+_AWAY_MS = 1_000
 
 
 class CurlFetcher:
-    """Starts requests and returns exchanges, failed ones included. Not thread-safe."""
+    """Starts requests and returns all exchanges. Not thread-safe."""
 
-    _resolve_prefix = "+"  # the entry expires as libcurl's own do
+    _resolve_prefix = "+"  # the entry expires like libcurl's own entries
 
     def __init__(
         self, settings: FetchSettings, guard: AddressGuard, clock: Clock, unacknowledged_ms: int = 0
     ) -> None:
-        """`unacknowledged_ms`: on Linux, drop a connection whose peer acknowledges nothing for so
-        long, even if it was closed here. 0: as the system does.
+        """`unacknowledged_ms`: time without acknowledgements for a disconnect.
+
+        Only on Linux, and even if this side has closed the connection; 0: the system's default.
 
         Raises:
-            ConfigError: `ca_file` is no file, `connect_to` is malformed, or a header setting holds
-            control characters.
+            ConfigError: `ca_file` is not a file, `connect_to` is malformed, or a header setting
+            contains control characters.
         """
         self._settings = settings
         self._guard = guard
@@ -71,12 +72,12 @@ class CurlFetcher:
         shortest = min(settings.first_byte_timeout, settings.total_timeout, settings.slow_time)
         self._sweep_ms = min(max(shortest // 10, _MIN_SWEEP_MS), _MAX_SWEEP_MS)
         self._next_sweep = 0
-        self._left_ms = 0  # when `wait` returned last
+        self._left_ms = 0  # time of the last return of `wait`
         self._running: dict[Any, Transfer] = {}  # by easy handle, oldest first
         self._finished: list[Exchange] = []
         self._closed = False
         self._free: list[Transfer] = []
-        self._controls: dict[str, str] = {}  # of FTP servers: where their control connections lead
+        self._controls: dict[str, str] = {}  # FTP authority -> address of its control connection
         self._driver = Driver(settings.connections)
         self._resolver = Resolver(min(_LOOK_UPS_A_CONNECTION * settings.connections, _MAX_LOOK_UPS))
         self._driver.watch_descriptor(self._resolver.wakes)
@@ -88,7 +89,7 @@ class CurlFetcher:
         return len(self._running) + len(self._finished)
 
     def start(self, request: Request) -> None:
-        """Begin an exchange; `wait` returns it, even if it cannot be begun. Hot path."""
+        """Start an exchange; `wait` returns it, even if it failed here. Hot path."""
         url = split_url(request.url)
         if (
             url is None
@@ -133,7 +134,7 @@ class CurlFetcher:
         self._set_out(transfer)
 
     def _set_out(self, transfer: Transfer) -> None:
-        """Look up the name of the host first, or pass the request to libcurl at once."""
+        """Look up the name of the host first, or pass the request to libcurl."""
         self._running[transfer.curl] = transfer
         if self._must_be_looked_up(endpoint := transfer.host_and_port()):
             self._look_up(transfer, endpoint)
@@ -141,8 +142,9 @@ class CurlFetcher:
             self._driver.add(transfer.curl)
 
     def _must_be_looked_up(self, endpoint: Endpoint) -> bool:
-        """Return whether the name of the host must be resolved here; overridden hosts are resolved
-        by libcurl.
+        """Return whether the name of the host must be resolved here.
+
+        libcurl resolves overridden hosts.
         """
         host, port = endpoint
         return (
@@ -198,9 +200,9 @@ class CurlFetcher:
         self._set_out(transfer)
 
     def wait(self, timeout_ms: int) -> list[Exchange]:
-        """Return finished exchanges, waiting at most `timeout_ms` for the first one.
+        """Return finished exchanges; wait at most `timeout_ms` for the first one.
 
-        Returns at once when nothing is in progress.
+        Returns immediately if nothing is in progress.
         """
         now = monotonic_ms()
         deadline = now + timeout_ms
@@ -365,7 +367,7 @@ class CurlFetcher:
         return failure.curl_error(code)
 
     def _end(self, transfer: Transfer, error: FetchError, text: str, truncated: str) -> None:
-        """Finish an exchange that failed. A head is kept only if it is complete."""
+        """Finish an exchange that failed. It has a head only if that is complete."""
         head = b"" if error in _NO_HEAD else transfer.final_head()
         if not _STATUS.match(head) or (isinstance(transfer, FileTransfer) and not transfer.body):
             head = b""

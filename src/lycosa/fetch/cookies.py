@@ -1,10 +1,10 @@
-"""Cookies as browsers keep them (RFC 6265 as revised by draft-ietf-httpbis-rfc6265bis). Pure; never
-raises.
+"""Cookies by the rules of browsers (RFC 6265).
 
-A crawler has no windows and no scripts that read cookies, so SameSite and HttpOnly restrict nothing
-here. Times are milliseconds since
-1970. Memory is bounded by cookies per registrable domain and by bytes; the least recently
-requested domain is removed first.
+The rules are those of its revision, draft-ietf-httpbis-rfc6265bis, "the draft" below.
+
+Pure; never raises. A crawler has no windows and no scripts that read cookies, so SameSite and
+HttpOnly restrict nothing here. Times are milliseconds since 1970. Memory is bounded by cookies per
+registrable domain and by bytes; the least recently requested domain is removed first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_ATTRIBUTE = 1_024
 # of a Cookie field; servers refuse longer heads, and libcurl sends no more either
 _MAX_SENT = 8_190
 _MAX_MS = 400 * 86_400_000  # section 5.5 of the draft
-_OVERHEAD = 200  # bytes that a cookie costs beside its text, by estimate
+_OVERHEAD = 200  # estimated bytes of a cookie in addition to its text
 
 _CONTROL = lazy_pattern(r"[\x00-\x08\x0a-\x1f\x7f]")
 _IP = lazy_pattern(r"\[.*\]|\d{1,3}(?:\.\d{1,3}){3}")
@@ -35,7 +35,7 @@ _INTEGER = lazy_pattern(r"-?\d+")
 
 
 class _Place(NamedTuple):
-    """What makes two cookies the same one."""
+    """The identity of a cookie. A new cookie replaces one with the same."""
 
     name: str
     domain: str
@@ -46,7 +46,7 @@ class _Place(NamedTuple):
 class _Cookie(NamedTuple):
     value: str
     secure: bool
-    expires_at: int | None  # None: as long as the jar
+    expires_at: int | None  # None: it does not expire before the jar is dropped
     born: int  # a number that grows
 
 
@@ -68,7 +68,7 @@ class CookieJar:
         return sum(map(len, self._held.values()))
 
     def store(self, url: str, lines: Iterable[str], now_ms: int) -> None:
-        """Take in the Set-Cookie fields of an answer from `url` (section 5.7 of the draft)."""
+        """Store the Set-Cookie fields of a response (section 5.7 of the draft)."""
         parts = urlsplit(url)
         host = _host(parts.hostname or "")
         secure = parts.scheme == "https"
@@ -76,8 +76,9 @@ class CookieJar:
             self._store(line, host, parts.path, secure, now_ms)
 
     def header(self, url: str, now_ms: int) -> str:
-        """Return the value of the Cookie field for a request to `url`; "" without one (section
-        5.8.3 of the draft).
+        """Return the value of the Cookie field for a request to `url`, or "".
+
+        Section 5.8.3 of the draft.
         """
         if not self._held:
             return ""
@@ -191,12 +192,15 @@ class CookieJar:
 
 
 def domain_matches(host: str, domain: str) -> bool:
-    """Section 5.1.3: the same, or a host below the domain; never for addresses."""
+    """Return whether a host is a domain, or below it and not an address.
+
+    Section 5.1.3 of the draft.
+    """
     return host == domain or (host.endswith("." + domain) and not _IP.fullmatch(host))
 
 
 def path_matches(path: str, cookie_path: str) -> bool:
-    """Section 5.1.4."""
+    """Return whether a path is a cookie's path or below it (section 5.1.4)."""
     return path == cookie_path or (
         path.startswith(cookie_path)
         and (cookie_path.endswith("/") or path[len(cookie_path)] == "/")
@@ -208,14 +212,15 @@ def _host(name: str) -> str:
 
 
 def _default_path(path: str) -> str:
-    """Section 5.1.4: the folder of the URL."""
+    """Return the default path of a cookie: the URL's folder (section 5.1.4)."""
     end = path.rfind("/")
     return path[:end] if path[:1] == "/" and end > 0 else "/"
 
 
 def _attributes(text: str) -> dict[str, str]:
-    """Section 5.6: of two attributes of one name the later counts. Dates and ages that cannot be
-    read count as not there.
+    """Return the attributes of a Set-Cookie field (section 5.6).
+
+    The last of several attributes with one name applies. Invalid dates and ages are ignored.
     """
     attributes: dict[str, str] = {}
     for part in text.split(";"):
@@ -246,8 +251,9 @@ def _expiry(attributes: dict[str, str], now_ms: int) -> int | None:
 
 
 def _shadows(place: _Place, cookie: _Cookie, new: _Place) -> bool:
-    """Return whether a secure cookie exists that one set over plain http would hide (section 5.7,
-    step 16).
+    """Return whether a new cookie over plain http would hide a secure cookie.
+
+    Section 5.7, step 16.
     """
     return (
         cookie.secure
@@ -272,7 +278,7 @@ _MONTHS = {
 
 
 def parse_cookie_date(text: str) -> int | None:
-    """Milliseconds since 1970, or None for what is no date."""
+    """Return a date in ms since 1970; None if the text is not a date."""
     clock: tuple[int, int, int] | None = None
     day = month = year = None
     for token in _DELIMITERS.split(text):

@@ -1,7 +1,7 @@
-"""libcurl's multi handle, driven through its socket interface by one epoll set (Linux) or `poll`.
+"""Runs libcurl's multi handle by its socket interface and epoll or `poll`.
 
-Neither the number of connections nor the highest file descriptor matters, as it would with select:
-idle ones cost nothing.
+Unlike with select, neither the number of connections nor the highest file descriptor matters, and
+idle connections cost no time.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ def monotonic_ms() -> int:
 
 
 class Driver:
-    """Runs easy handles concurrently. After `add`, call `step` repeatedly; `done` returns the
-    handles that have ended.
+    """Runs easy handles concurrently.
+
+    After `add`, call `step` repeatedly; `done` returns the handles that have ended.
     """
 
     def __init__(self, connections: int) -> None:
-        """`connections`: idle connections kept open at most, over all hosts."""
+        """`connections`: maximum number of open idle connections, over all hosts."""
         self._poller = open_poller()
-        # events watched for each descriptor; 0: libcurl does not care now
+        # descriptor -> events that libcurl waits for; 0: none at present
         self._watched: dict[int, int] = {}
         self._timer_due: int | None = None
         self._others: set[int] = set()
-        # handles added and not removed; those that have ended are among them until then
+        # handles that were added and not removed, including those that have ended
         self._running = 0
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
@@ -46,14 +47,12 @@ class Driver:
         self._running += 1
 
     def remove(self, curl: Any) -> None:
-        """Take a handle out, whether it has ended or not; if not, its connection (or HTTP/2 stream)
-        is closed.
-        """
+        """Remove a handle. If it has not ended, close its connection or stream."""
         self._multi.remove_handle(curl)
         self._running -= 1
 
     def watch_descriptor(self, descriptor: int) -> None:
-        """Make `step` return when this descriptor is readable, too."""
+        """Make `step` return also when this descriptor is readable."""
         self._others.add(descriptor)
         self._poller.register(descriptor, select.POLLIN)
 
@@ -85,8 +84,9 @@ class Driver:
             self._multi.socket_action(descriptor, action)
 
     def done(self) -> list[tuple[Any, int, str]]:
-        """(handle, result code, text) of those that have ended since the last call; 0 is
-        success.
+        """Return (handle, code, text) of handles that ended since the last call.
+
+        Code 0 is success.
         """
         ended: list[tuple[Any, int, str]] = []
         left = 1
@@ -104,8 +104,8 @@ class Driver:
     def _watch(self, what: int, descriptor: int, multi: object, data: object) -> None:
         """Set the events of a socket that libcurl waits for (callback).
 
-        Removal leaves epoll as it is, since most connections are used again at once; an event that
-        arrives meanwhile corrects it.
+        Removal does not change epoll, because most connections are used again soon; the next event
+        of such a descriptor does.
         """
         if what == pycurl.POLL_REMOVE:
             self._watched[descriptor] = 0
@@ -121,9 +121,9 @@ class Driver:
 
     def _forget(self, descriptor: int) -> None:
         self._watched.pop(descriptor, None)
-        with suppress(OSError):  # closed meanwhile: the kernel has forgotten it already
+        with suppress(OSError):  # closed meanwhile: the kernel has removed it already
             self._poller.unregister(descriptor)
 
     def _set_timer(self, timeout_ms: int) -> None:
-        """Set when libcurl wants to be called (callback); -1: not."""
+        """Set the time after which to call libcurl (callback); -1: never."""
         self._timer_due = None if timeout_ms < 0 else monotonic_ms() + timeout_ms

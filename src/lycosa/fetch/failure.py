@@ -19,12 +19,12 @@ section 9.8), not reset.
 """
 
 REPEATED_TEXT = "a reused connection was closed; the request was not repeated"
-"""The text of a `reset` where libcurl was kept from repeating a request."""
+"""Text of a `reset` when libcurl was prevented from repeating a request."""
 
 # Numbers, because pycurl does not name them all; https://curl.se/libcurl/c/libcurl-errors.html
 CURL_ERRORS: dict[int, FetchError] = {
     1: FetchError.UNSUPPORTED_SCHEME,  # UNSUPPORTED_PROTOCOL; after the connection: HTTP/0.9
-    # URL_MALFORMAT: URLs come normalised, so it is the host name that libcurl does not accept
+    # URL_MALFORMAT: URLs are normalised, so it is the host name that libcurl does not accept
     3: FetchError.DNS,
     5: FetchError.DNS,  # COULDNT_RESOLVE_PROXY: no proxies are used
     6: FetchError.DNS,  # COULDNT_RESOLVE_HOST
@@ -74,7 +74,7 @@ CURL_ERRORS: dict[int, FetchError] = {
     100: FetchError.HEADERS_TOO_LARGE,  # TOO_LARGE
     101: FetchError.TLS,  # ECH_REQUIRED
 }
-"""Result code -> error. Other codes are bugs of ours or of libcurl: `internal`."""
+"""Result code -> error; `internal` for others, which indicate a bug."""
 
 
 def curl_error(code: int) -> FetchError:

@@ -8,8 +8,8 @@ The modification time of a file (MDTM, RFC 3659 section 3) becomes Last-Modified
 not newer than If-Modified-Since is not sent (304). A name without a slash that is a folder
 redirects to the name with one (301).
 
-Refused are line ends in a URL, which would be commands to the server, ports of other services, and
-data connections to another address than that of the control connection.
+The following are refused: line ends in a URL, which would be commands to the server; ports of other
+services; data connections to another address than that of the control connection.
 """
 
 from __future__ import annotations
@@ -43,14 +43,12 @@ _GOPHER_TYPES = {
     "g": "image/gif",
 }
 _GOPHER_ERROR = lazy_pattern(rb"3[^\t\r\n]*\t[^\t\r\n]*\t[^\t\r\n]*\t\d+[^\r\n]*\r?\n(?:\.\r?\n?)?")
-"""An answer that is one item of type 3 (RFC 1436 section 3.8): the server's way to say that there
-is no such thing.
-"""
+"""A response with one item of type 3: not found (RFC 1436 section 3.8)."""
 
 _ERROR_LENGTH = 2_000
 
-# libcurl's results that are responses of the server
-# (https://curl.se/libcurl/c/libcurl-errors.html), as the status that they come to.
+# libcurl's result codes for responses of the server -> status
+# (https://curl.se/libcurl/c/libcurl-errors.html)
 _ANSWERS = {9: 404, 19: 404, 78: 404, 67: 401}
 _FTP_REPLY = lazy_pattern(rb"([45]\d\d) ")
 _FOLDER_REPLY = lazy_pattern(rb"director|folder|not a (?:plain|regular) file", re.IGNORECASE)
@@ -66,12 +64,11 @@ _REASONS = {
 
 
 def split_file_url(url: str, guard: AddressGuard) -> re.Match[str] | None:
-    """(scheme, authority, path) of a normalised ftp or gopher URL that may be requested; None for
-    anything else.
+    """Return (scheme, authority, path) of an allowed ftp or gopher URL.
 
-    A gopher request is a line of the link's own text, which any service would read (SMTP on 25,
-    Redis on 6379): other ports than 70 are requested only of hosts and ports that the operator
-    named.
+    Returns None for other URLs. `url` is normalised. A gopher request is a line of the link's own
+    text, which any service would read (SMTP on 25, Redis on 6379): ports other than 70 are
+    requested only for hosts and ports that the operator named.
     """
     match = _URL.fullmatch(url)
     if match is None or _FORBIDDEN.search(match[3]):
@@ -89,8 +86,9 @@ def split_file_url(url: str, guard: AddressGuard) -> re.Match[str] | None:
 
 
 class FileTransfer(Transfer):
-    """One file, listing or menu under way. Made anew for each: unlike pages they seldom follow one
-    another.
+    """State of one request for a file, listing or menu.
+
+    It is not reused: unlike pages, such requests rarely follow one another.
     """
 
     __slots__ = ("_control_size", "_controls", "_dialled_control")
@@ -104,8 +102,9 @@ class FileTransfer(Transfer):
         url: re.Match[str],
         controls: dict[str, str],
     ) -> None:
-        """`controls`: authority -> the address of its control connection, kept by the fetcher over
-        its transfers.
+        """`controls`: authority -> address of its control connection.
+
+        All transfers of a fetcher share it.
         """
         super().__init__(curl, guard, overrides, settings.max_header, settings.max_body, b"")
         self._controls = controls
@@ -118,7 +117,7 @@ class FileTransfer(Transfer):
             curl.setopt(pycurl.USERNAME, "anonymous")
             # a contact, as in RFC 1635
             curl.setopt(pycurl.PASSWORD, settings.contact or "lycosa@")
-            # the data comes from where the control connection leads
+            # data connections use the address of the control connection
             curl.setopt(pycurl.FTP_SKIP_PASV_IP, 1)
             curl.setopt(pycurl.FTP_FILEMETHOD, pycurl.FTPMETHOD_SINGLECWD)
             curl.setopt(pycurl.FTP_RESPONSE_TIMEOUT, max(settings.first_byte_timeout // 1000, 1))
@@ -135,7 +134,10 @@ class FileTransfer(Transfer):
             self.curl.setopt(pycurl.TIMEVALUE, timegm(since))
 
     def _read_reply(self, line: bytes) -> int | None:
-        """Read a line of the control connection, whose length libcurl does not limit."""
+        """Read a line of the control connection, up to the limit of the head.
+
+        libcurl does not limit its length.
+        """
         self.head.append(line)
         self._control_size += len(line)
         if self._control_size <= self.max_header:
@@ -148,14 +150,14 @@ class FileTransfer(Transfer):
         return self.url[1]
 
     def permits(self, ip: str, port: int) -> bool:
-        """Check the control connection as any other; data connections must have its address."""
+        """Return whether to connect: by the guard, or for data to its address."""
         control = self._controls.get(self.url[2], "")
         if self._dialled_control:
             return ip == control
         if ip != control and not super().permits(ip, port):
             return False
-        # Known from before: libcurl goes on with that connection, and this is for data; or it was
-        # closed, and dials it anew.
+        # A known address: this is a data connection for a reused control connection, or that was
+        # closed and is opened again.
         self._dialled_control = ip != control
         if len(self._controls) >= _MAX_CONTROLS:
             self._controls.clear()
@@ -192,8 +194,9 @@ class FileTransfer(Transfer):
         return None if status is None else _head(status)
 
     def _is_unwanted(self, unwanted: Callable[[str], bool]) -> bool:
-        """Return whether to end the transfer for its name. The length is not available in this
-        callback of libcurl.
+        """Return whether to end the transfer because of the file's name.
+
+        The length is not available in this callback of libcurl.
         """
         return unwanted(self._media_type())
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-# IANA's special-purpose registries (RFC 6890 and its updates). Python's `is_global` follows them
-# too, but changed its mind between patch releases; a guard should not.
+# IANA's special-purpose registries (RFC 6890 and its updates). Python's `is_global` is not used,
+# because its results changed between patch releases.
 _REFUSED_V4 = tuple(
     IPv4Network(network)
     for network in (
@@ -19,7 +19,7 @@ _REFUSED_V4 = tuple(
         "10.0.0.0/8",  # private (RFC 1918)
         "100.64.0.0/10",  # carrier-grade NAT (RFC 6598)
         "127.0.0.0/8",  # loopback
-        "169.254.0.0/16",  # link-local, where clouds keep their metadata service
+        "169.254.0.0/16",  # link-local, including the metadata services of clouds
         "172.16.0.0/12",  # private
         "192.0.0.0/24",  # protocol assignments
         "192.0.2.0/24",  # documentation (RFC 5737)
@@ -36,7 +36,7 @@ _GLOBAL_V6 = IPv6Network("2000::/3")  # all other space is unassigned, local or 
 _REFUSED_V6 = tuple(
     IPv6Network(network)
     for network in (
-        "2001:0::/32",  # Teredo: judged by the addresses inside it, see _is_public_v6
+        "2001:0::/32",  # Teredo: decided by the embedded addresses, see _is_public_v6
         "2001:2::/48",  # benchmarks (RFC 5180)
         "2001:10::/28",  # ORCHID, deprecated
         "2001:20::/28",  # ORCHIDv2: identifiers, not addresses
@@ -65,7 +65,7 @@ def _is_public_v4(address: IPv4Address) -> bool:
 
 
 def _is_public_v6(address: IPv6Address) -> bool:
-    """Addresses that embed an IPv4 address are as public as that one."""
+    """Return whether an address is public. An embedded IPv4 address decides."""
     if address in _MAPPED or address in _NAT64:
         return _is_public_v4(IPv4Address(int(address) & _LOW_32))
     if address.sixtofour is not None:
@@ -80,8 +80,9 @@ def _plain_host(host: str) -> str:
 
 
 class AddressGuard:
-    """Permits public addresses, and any address of the (host, port) pairs that the operator
-    named.
+    """Permits public addresses, and any address of the operator's hosts.
+
+    The operator names pairs of host and port.
     """
 
     def __init__(self, allowed: Iterable[tuple[str, int]] = ()) -> None:
@@ -96,7 +97,8 @@ class AddressGuard:
         return (_plain_host(host), port) in self._allowed
 
     def permits(self, ip: str, port: int, host: str) -> bool:
-        """Return whether a URL of `host` may connect to `ip`:`port`. A host that the operator named
-        may resolve to any address, at its port.
+        """Return whether a URL of `host` may connect to `ip`:`port`.
+
+        A host that the operator named may resolve to any address, at its port.
         """
         return is_public(ip) or (_plain_host(host), port) in self._allowed

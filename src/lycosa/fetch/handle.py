@@ -26,30 +26,29 @@ _CERTIFICATE_FILES = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-"""CA bundles of Linux systems; the libcurl of the wheel was built for one of them only."""
+"""CA bundles of Linux systems; the wheel's libcurl was built for only one."""
 
 _HTTP_ONLY = pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS
 
 
-# Not set: PIPEWAIT. It makes a request wait for a connection of its host that is being opened, to
-# share it; over HTTP/1.1 the wait ends only when that connection's own request does, so one hanging
-# page would hold up its whole host.
+# PIPEWAIT is not set: with it, a request waits for a connection of its host that is being opened;
+# over HTTP/1.1 until that connection's request ends, so one hanging page would block its host.
 
 
 def new_handle(settings: FetchSettings, ca_bundle: str) -> Any:
-    """Return a handle for plain GET requests; `ca_bundle` as `find_ca_bundle` returns it."""
+    """Return a handle for GET requests. `ca_bundle`: of `find_ca_bundle`."""
     curl = pycurl.Curl()
     curl.setopt(pycurl.NOSIGNAL, 1)
     curl.setopt(pycurl.BUFFERSIZE, BUFFER_BYTES)
     curl.setopt(pycurl.PROTOCOLS, _HTTP_ONLY)
     curl.setopt(pycurl.FOLLOWLOCATION, 0)
     curl.setopt(pycurl.NETRC, pycurl.NETRC_IGNORED)
-    curl.setopt(pycurl.PROXY, "")  # an empty proxy keeps libcurl from the environment's
+    curl.setopt(pycurl.PROXY, "")  # prevents the use of a proxy from the environment
     curl.setopt(pycurl.NOPROXY, "*")
     curl.setopt(pycurl.HTTP09_ALLOWED, 0)
     curl.setopt(pycurl.PATH_AS_IS, 1)
     curl.setopt(pycurl.HTTP_CONTENT_DECODING, 0)
-    # chunk framing stays in the body; libcurl still reads it to find the end
+    # chunk framing remains in the body; libcurl still parses it to find the end
     curl.setopt(pycurl.HTTP_TRANSFER_DECODING, 0)
     curl.setopt(
         pycurl.HTTP_VERSION,
@@ -67,10 +66,10 @@ def new_handle(settings: FetchSettings, ca_bundle: str) -> Any:
 
 
 def find_ca_bundle(configured: str) -> str:
-    """Return the CA bundle to trust; "" leaves it to libcurl.
+    """Return the CA bundle to trust; "": the default of libcurl.
 
     Raises:
-        ConfigError: the configured one is no file.
+        ConfigError: the configured path is not a file.
     """
     if configured:
         if not Path(configured).is_file():

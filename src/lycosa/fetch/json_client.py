@@ -1,7 +1,7 @@
-"""HTTP client for a JSON API that the operator names: bounded in time and size, no redirects.
+"""HTTP client for a JSON API of the operator: limited in time and size.
 
-No address guard: the operator named the address, and no address in a response is dialled. Proxies
-of the environment are not used.
+There is no address guard: the operator named the address, and no address in a response is
+requested. Redirects are not followed, and proxies of the environment are not used.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ _MAX_IDLE = 8  # handles with open connections
 
 
 class NoResponse(WorkError):
-    """There was no response in time, or a too large one. The message names the address."""
+    """There was no response in time, or it is too large.
+
+    The message has the address.
+    """
 
 
 class JsonResponse(NamedTuple):
-    """`wait_s`: of the header Retry-After; 0: none."""
+    """A response. `wait_s`: value of the header Retry-After; 0: none."""
 
     status: int
     body: bytes
@@ -36,14 +39,14 @@ class JsonResponse(NamedTuple):
 
 
 class JsonClient:
-    """One server. Shared by threads.
+    """Client of one server. Thread-safe.
 
     Args:
         what: the kind of server, for messages, such as `a Lycosa server`.
-        headers: lines that each request has.
+        headers: header lines of all requests.
 
     Raises:
-        UsageError: it is not the address of a server.
+        UsageError: the address is not that of a server.
     """
 
     def __init__(
@@ -84,7 +87,7 @@ class JsonClient:
         """POST JSON, or GET without content.
 
         Raises:
-            NoResponse: there was none in time, or it is too large.
+            NoResponse: there was no response in time, or it is too large.
         """
         timeout_ms = int(timeout_s * 1000)
         if timeout_ms <= 0:

@@ -1,13 +1,12 @@
-"""robots.txt (RFC 9309): permissions, the deciding line, and how long a copy is valid. Pure; never
-raises.
+"""robots.txt (RFC 9309): permissions, deciding line, lifetime of a copy.
 
-Lines are grouped here by the rules of the RFC, and protego matches the paths of the groups for our
-product token: so a group for `lycos` does not apply to `lycosa`, a file with a thousand groups
-costs no more than ours, and the deciding line can be reported.
+Pure; never raises. Lines are grouped here by the rules of the RFC, and protego matches only the
+paths of the groups for our product token. So a group for `lycos` does not apply to `lycosa`, the
+other groups of a long file take no time, and the deciding line can be reported.
 
-FTP has the same file at its root (RFC 9309 section 2.3). Gopher has none by its RFC, but a custom
-that its search engines keep: the text with the selector `robots.txt`, whose rules are about
-selectors, slash or not.
+FTP has the same file at its root (RFC 9309 section 2.3). Gopher's RFC defines none; its search
+engines use the text with the selector `robots.txt`. Its rules apply to selectors, with or without a
+leading slash.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ from lycosa.http.decode import Headers
 from lycosa.url.schemes import path_start
 
 MAX_ROBOTS_BYTES = 512 * 1024
-"""What is read of a robots.txt; RFC 9309 section 2.5 asks for at least 500 KiB."""
+"""Maximum parsed size; RFC 9309 section 2.5 requires at least 500 KiB."""
 
 MAX_CACHE_MS = 24 * 3_600_000
 """RFC 9309 section 2.4: a copy should not be used for longer."""
 
 MIN_CACHE_MS = 3_600_000
-"""A file with no-cache is still fetched only once an hour, to limit the load of robots.txt."""
+"""Minimum lifetime of a copy, also with no-cache, to limit requests."""
 
 MAX_CRAWL_DELAY_MS = 3_600_000
 """Longer values of Crawl-delay are reduced to this."""
 
 Verdict = Literal["parse", "allow_all", "deny_all"]
 
-# Names and misspellings as protego reads them; a colon may be missing.
+# The field names and misspellings that protego accepts; a colon may be missing.
 _AGENT = re.compile(r"user[- ]?agent(?:\s*:|\s)\s*(.*)", re.IGNORECASE)
 _RULE = re.compile(
     r"(allow|dissallow|dissalow|disalow|diasllow|disallaw|disallow)(?:\s*:|\s)\s*(.*)",
@@ -49,15 +48,16 @@ _DELAY = re.compile(r"crawl[- ]delay(?:\s*:|\s)\s*(.*)", re.IGNORECASE)
 _SITEMAP = re.compile(r"site-?maps?(?:\s*:|\s)\s*(.*)", re.IGNORECASE)
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _TOKEN = re.compile(r"[^\s/]+")
-# for Python, and so for protego, but not for the RFC
+# line ends for Python, and so for protego, but not by the RFC
 _SPLITS_LINES = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # its byte order marks
 _SECONDS = re.compile(r"(\d{1,12}(?:\.\d{0,6})?|\.\d{1,6})(?!\S)")
 
 
 def product_token(user_agent: str) -> str:
-    """`Lycosa/0.1 (+https://…)` -> `Lycosa`: what robots.txt files name (RFC 9309 section
-    2.2.1).
+    """Return the product token of a user agent (RFC 9309 section 2.2.1).
+
+    `Lycosa/0.1 (+https://…)` -> `Lycosa`. The groups of a robots.txt have such tokens.
     """
     return user_agent.partition("/")[0].split(" ")[0].strip()
 
@@ -68,7 +68,7 @@ def robots_url(origin: str) -> str:
 
 
 def _by_selector(url: str) -> str:
-    """Return a gopher URL without its item type, as rules have it: a path of the web."""
+    """Return a gopher URL as an http URL with the selector as its path."""
     start = path_start(url)
     return f"http{url[6:start]}/{url[start + 2 :].removeprefix('/')}"
 
@@ -81,10 +81,11 @@ def robots_text(payload: bytes) -> str:
 
 
 def robots_verdict(status: int, error: str = "") -> Verdict:
-    """Return what a response to the request for robots.txt means (RFC 9309 section 2.3.1).
+    """Return whether to parse a robots.txt, allow all URLs, or allow none.
 
-    2xx: parse it. 4xx: all is allowed, except for 429, which denies like 5xx. No response and 5xx:
-    unreachable, nothing is allowed. 3xx after the maximum of redirects: all is allowed.
+    RFC 9309 section 2.3.1. 2xx: parse it. 4xx: all URLs are allowed, except for 429, which denies
+    like 5xx. No response and 5xx: unreachable, no URL is allowed. 3xx after the maximum of
+    redirects: all URLs are allowed.
     """
     if error or status == 0:
         return "deny_all"
@@ -129,12 +130,13 @@ class Robots:
         *,
         allowed_without_rules: bool = True,
     ) -> None:
-        """`body`: the text; its first 512 KiB are read. `origin`: its origin if the scheme is not
-        http or https.
+        """`body`: the text, of which the first 512 KiB are parsed.
+
+        `origin`: its origin; needed only if the scheme is not http or https.
         """
         if origin.startswith("gopher:"):
             body = _SELECTOR_RULE.sub(r"\1/", body[:MAX_ROBOTS_BYTES])
-        self._body = body  # the parsed rules are ten times as large: `line` reads again
+        self._body = body  # the parsed rules are ten times as large: `line` parses it again
         self._token = product_token(user_agent).lower()
         groups = _Groups(self._token, body)
         rules = groups.rules()
@@ -165,8 +167,9 @@ class Robots:
         return self._allowed_without_rules
 
     def line(self, url: str) -> str:
-        """Return the line that decides about a URL: the longest that matches and agrees with the
-        verdict, "" without one.
+        """Return the line that decides about a URL, or "".
+
+        It is the longest matching line with the same result as `allowed`.
         """
         if url[:1] == "g":
             url = _by_selector(url)
@@ -179,8 +182,9 @@ class Robots:
         return max(matching, key=lambda rule: len(rule.pattern)).line if matching else ""
 
     def crawl_delay_ms(self) -> int | None:
-        """Crawl-delay (not in the RFC, but widely written), at most an hour; None without a
-        readable one.
+        """Return the Crawl-delay, at most 1 h; None without a valid one.
+
+        It is not in the RFC, but widely used.
         """
         return self._delay_ms
 
@@ -207,11 +211,10 @@ def _matches(rule: _Rule, url: str) -> bool:
 
 
 class _Groups:
-    """Sorts the lines of a file into those for this crawler, those for all crawlers, and the rest
-    (RFC 9309 section 2.2).
+    """The groups of a file: for this crawler, for all crawlers, and others.
 
-    Only allow and disallow end a list of user agents, as the RFC has it; a Crawl-delay belongs to
-    the agents named since the last line that was not a user agent, as authors of such files expect.
+    RFC 9309 section 2.2: only allow and disallow end a list of user agents. A Crawl-delay applies
+    to the agents since the last line that was not a user agent, as authors of such files expect.
     """
 
     def __init__(self, token: str, body: str) -> None:
@@ -227,7 +230,7 @@ class _Groups:
         in_rules = after_delay = False
         lines = _LINE_END.split(body.removeprefix("\ufeff")[:MAX_ROBOTS_BYTES])
         if len(body) >= MAX_ROBOTS_BYTES:
-            lines.pop()  # half an Allow would allow too much
+            lines.pop()  # a truncated Allow would allow too much
         for line in lines:
             text = line.partition("#")[0].strip()
             if not text:
@@ -258,7 +261,7 @@ class _Groups:
                 self.sitemaps[match[1]] = None
 
     def _agent(self, value: str) -> str:
-        """`*`, our token, or "" for everybody else's."""
+        """Return the group of a user agent: `*`, our token, or "" for others."""
         match = _TOKEN.match(value)
         if match is None:
             return ""

@@ -28,13 +28,14 @@ PORT = re.compile(r":(\d+)$")
 _NO_REQUEST = Request("")
 _NO_URL = next(_URL.finditer("http://unset"))
 _NO_HEAD = 0, b""
-_SMALL = 256  # bytes: a piece of HTTP/2 may be of two, which take fifty
-_MAX_SMALL = 1_024  # of them that wait to be joined
+_SMALL = 256  # bytes; a piece of HTTP/2 may have two bytes, as an object that takes fifty
+_MAX_SMALL = 1_024  # maximum number of small pieces before they are joined
 
 
 class _Lent(socket.socket):
-    """pycurl duplicates the descriptor of what it is given; this one closes when it is dropped,
-    without a warning.
+    """A socket that closes without a warning when it is dropped.
+
+    pycurl duplicates its descriptor.
     """
 
     def __del__(self) -> None:
@@ -42,7 +43,7 @@ class _Lent(socket.socket):
 
 
 class Transfer:
-    """State of one request under way."""
+    """State of one request in progress."""
 
     __slots__ = (
         "body",
@@ -88,7 +89,8 @@ class Transfer:
         fields: bytes,
         unacknowledged_ms: int = 0,
     ) -> None:
-        """`fields`: the header fields that are sent, as bytes, with the empty line.
+        """`fields`: bytes of the sent header fields, with the empty line.
+
         `unacknowledged_ms`: see `CurlFetcher`.
         """
         self.curl = curl
@@ -98,15 +100,15 @@ class Transfer:
         self.max_body = max_body
         self.head: list[bytes] = []
         self.body: list[bytes] = []
-        # of how many lines of the head, and the final head among them
+        # cached final head, and the number of head lines for which it is valid
         self.final: tuple[int, bytes] = _NO_HEAD
         self.url = _NO_URL
         self.fields = fields
         self.unacknowledged_ms = unacknowledged_ms
         self.custom_headers = False
-        self.posted = False  # the handle is set to send a form
-        self.has_addresses = False  # libcurl has addresses and a limit for this connection
-        self.looking_up: tuple[str, int] | None = None  # its name, before libcurl has the request
+        self.posted = False  # whether the handle sends a form
+        self.has_addresses = False  # whether libcurl has addresses and a limit for this request
+        self.looking_up: tuple[str, int] | None = None  # endpoint that is being resolved
         self.reset()
         curl.setopt(pycurl.HEADERFUNCTION, self.head.append)
         curl.setopt(pycurl.WRITEFUNCTION, self.write)
@@ -114,7 +116,7 @@ class Transfer:
         curl.setopt(pycurl.PREREQFUNCTION, self.may_send)
 
     def begin(self, request: Request, url: re.Match[str], at_ms: int) -> None:
-        """Take a request. `at_ms`: the current time since 1970."""
+        """Set the request. `at_ms`: the current time since 1970."""
         self.request = request
         self.url = url
         self.started_at = at_ms
@@ -122,7 +124,7 @@ class Transfer:
         self.posted = request.form is not None
 
     def set_fields(self, fields: list[bytes], recorded: bytes, *, custom: bool) -> None:
-        """Send these header fields. `recorded`: how they are archived."""
+        """Send these header fields. `recorded`: their archived form."""
         self.curl.setopt(pycurl.HTTPHEADER, fields)
         self.fields = recorded
         self.custom_headers = custom
@@ -132,8 +134,9 @@ class Transfer:
         self.looking_up = endpoint
 
     def use_addresses(self, entry: str) -> int:
-        """Give libcurl the addresses of the host (in the form of its option RESOLVE). Return the
-        milliseconds of the resolution.
+        """Pass the host's addresses to libcurl; return the resolution time (ms).
+
+        `entry`: in the form of libcurl's option RESOLVE.
         """
         self.looking_up = None
         self.looked_up_ms = max(monotonic_ms() - self.started_ms, 1)
@@ -147,28 +150,29 @@ class Transfer:
         self.has_addresses = False
 
     def reset(self) -> None:
-        """Make ready for the next request. The head's list stays the same object: its `append` is
-        libcurl's callback.
+        """Prepare for the next request.
+
+        `head` remains the same list: its `append` is libcurl's callback.
         """
-        # a handle that rests must not keep its last caller's token alive
+        # an idle handle must not keep the token of its last request alive
         self.request = _NO_REQUEST
         self.head.clear()
         self.final = _NO_HEAD
         self.body.clear()
         self.size = 0
-        self.small = 0  # pieces since the last that were joined
+        self.small = 0  # number of pieces since the last join
         self.cut = False
         self.unwanted = False
         self.head_too_large = False
         self.refused = ""
         self.dialled = False
         self.looking_up = None
-        self.looked_up_ms = 0  # its duration; 0: it was not resolved
+        self.looked_up_ms = 0  # duration of name resolution; 0: there was none
         self.sent_ms = 0
         self.repeated = False
         self.started_at = 0
         self.started_ms = 0
-        self.excused_ms = 0  # of that time `wait` was not called; limits do not count it
+        self.excused_ms = 0  # time without calls of `wait`, which limits do not count
         self.mark_at = 0
         self.mark_size = 0
 
@@ -176,14 +180,19 @@ class Transfer:
     # ------------------------------------------------------------
 
     def excuse(self, away_ms: int, now: int) -> None:
-        """Exclude `away_ms` from the time limits: the fetcher was not driven, for example during a
-        commit. Recorded times do not change.
+        """Exclude `away_ms` from the time limits.
+
+        In that time `wait` was not called, for example during a commit. Recorded times do not
+        change.
         """
         self.excused_ms += min(away_ms, now - self.started_ms)
         self.mark_at = min(self.mark_at + away_ms, now)
 
     def write(self, data: bytes) -> int | None:
-        """Receive a part of the body. Returning 0 ends the transfer; None accepts all. Hot path."""
+        """Receive a part of the body. Hot path.
+
+        Returning 0 ends the transfer; None accepts all bytes.
+        """
         if not self.body and self.head_size() > self.max_header:
             self.head_too_large = True
             return 0
@@ -240,8 +249,9 @@ class Transfer:
         return connection
 
     def _is_unwanted(self, unwanted: Callable[[str], bool]) -> bool:
-        """Return whether to end the transfer for its media type. Small bodies are received: ending
-        the transfer would cost the connection.
+        """Return whether to end the transfer because of its media type.
+
+        Small bodies are received: ending the transfer would close the connection.
         """
         headers = parse_head(self.final_head())
         length = headers.get("content-length") or ""
@@ -260,7 +270,7 @@ class Transfer:
         return override.names_a_host or self.guard.permits(ip, port_of_url, host)
 
     def host_and_port(self) -> tuple[str, int]:
-        """Return the host (IPv6 in brackets) and port that the URL names."""
+        """Return the host (IPv6 in brackets) and port of the URL."""
         authority = self.url[2]
         match = PORT.search(authority)
         if match is None:
@@ -271,15 +281,17 @@ class Transfer:
         return sum(map(len, self.head))
 
     def target(self) -> str:
-        """Path and query as the URL has them. libcurl is given them besides the URL, for it would
-        rewrite percent-escapes.
+        """Return path and query exactly as in the URL.
+
+        They are passed to libcurl separately, because it would rewrite percent-escapes.
         """
         path = self.url[3]
         return path if path[:1] == "/" else "/" + path
 
     def request_head(self) -> bytes:
-        """Request line and header fields as libcurl writes them over HTTP/1.1 (for HTTP/2: as
-        archives want them), without secrets: neither a form nor its length is archived.
+        """Return request line and header fields in HTTP/1.1 syntax.
+
+        They have no secrets: neither a form nor its length is archived.
         """
         return (
             f"{'POST' if self.posted else 'GET'} {self.target()} HTTP/1.1\r\nHost: "
@@ -288,17 +300,20 @@ class Transfer:
         )
 
     def final_head(self) -> bytes:
-        """Return the head without interim responses (RFC 9110 section 15.2) and trailers; b"" if it
-        is incomplete.
+        """Return the head without interim responses and trailers, or b"".
 
-        Called when the body begins and ends: mostly no line came in between.
+        Returns b"" if it is incomplete. Interim responses: RFC 9110 section 15.2. The result is
+        cached, because it is read at the start and the end of the body.
         """
         if self.final[0] != len(self.head):
             self.final = len(self.head), self._final_head()
         return self.final[1]
 
     def cut_after_chunks(self, head: bytes) -> None:
-        """Drop what follows the last chunk: without decoding, libcurl returns all that it read."""
+        """Remove bytes after the last chunk.
+
+        libcurl returns them if it does not decode.
+        """
         if "chunked" in parse_head(head).tokens("transfer-encoding"):
             body = b"".join(self.body)
             self.body[:] = [body[: dechunk(body).end]]
@@ -328,7 +343,8 @@ _INTERIM = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+1(?!01)\d\d(?!\d)", re.IGNORECASE
 
 
 def split_url(url: str) -> re.Match[str] | None:
-    """(scheme, authority, path and query) of a normalised http or https URL; None for anything
-    else.
+    """Return (scheme, authority, path and query) of a normalised http(s) URL.
+
+    Returns None for any other text.
     """
     return _URL.fullmatch(url)

@@ -59,7 +59,7 @@ class FieldExtractor:
 
 
 class _Page:
-    """A page while its items are read."""
+    """The state of a page during the extraction of its items."""
 
     def __init__(self, tree: HtmlTree) -> None:
         self._tree = tree
@@ -76,7 +76,7 @@ class _Page:
 
 @dataclass(slots=True)
 class _Record:
-    """What was found of an item besides its values."""
+    """Validity, missing fields and problems of an item."""
 
     valid: bool = True
     missing: list[str] = field(default_factory=list)
@@ -94,7 +94,7 @@ class _Record:
 
 
 class _Schema:
-    """A schema, compiled."""
+    """A compiled schema."""
 
     def __init__(self, collection: str, schema: ItemSchema) -> None:
         self._collection, self._name = collection, schema.name
@@ -141,14 +141,14 @@ class _Schema:
 
 
 class _Field:
-    """A field, compiled. `around`: the language of the selector that it is inside of."""
+    """A compiled field. `around`: the language of the enclosing selector."""
 
     def __init__(self, name: str, prefix: str, rule: ItemField, around: Selecting | None) -> None:
         self.name, self.path = name, f"{prefix}{name}"
         self.selector = rule.selector
         own = XPATH if rule.xpath else CSS
         self._selecting: Selecting = own if rule.selector or around is None else around
-        # outside of an item, each field has the tree of its own language
+        # without an enclosing item, each field uses the tree of its own language
         self._from_root = around is None
         self._rule, self._type = rule, rule.type
         self._search = re.compile(rule.pattern).search if rule.pattern else None
@@ -169,7 +169,7 @@ class _Field:
         return lambda element: _folded(selecting.text(element))
 
     def read(self, page: _Page, element: Any, record: _Record) -> Any:
-        """Return the value of the field in an element; what is wrong goes to `record`."""
+        """Return the value of the field in an element; add problems to `record`."""
         if self._from_root:
             element = page.root(self._selecting)
             if element is None:
@@ -194,7 +194,7 @@ class _Field:
         return self._selecting.select(element, self.selector)
 
     def _first_text(self, element: Any) -> str | None:
-        """Return the first text that is not empty."""
+        """Return the first non-empty text."""
         selected = self._selecting.first(element, self.selector) if self.selector else element
         if selected is None:
             return None
@@ -221,7 +221,7 @@ class _Field:
         return [] if self._rule.list else self._rule.default
 
     def _value(self, text: str, page: _Page, record: _Record) -> Any:
-        """Return the value of a text; None, and a problem, if it does not fit."""
+        """Return the value of a text; if it does not fit, None, and add a problem."""
         if self._search is not None:
             match = self._search(text)
             part = match and (match[1 if match.re.groups else 0] or "").strip()
@@ -265,7 +265,7 @@ class _Field:
 
 
 def _folded(text: str) -> str:
-    """Return a text as `clean` does; faster for the usual ones, which have line breaks."""
+    """Return the result of `clean`, faster for common texts with line breaks."""
     text = " ".join(text[: 4 * MAX_TEXT].split())
     return text[:MAX_TEXT].rstrip() if text.isprintable() else clean(text, MAX_TEXT)
 

@@ -1,6 +1,6 @@
-"""Report values that do not fit, and selectors that select nothing any more.
+"""Report values that do not fit, and selectors that no longer select.
 
-Reads the rows of `items` that were committed, so it serves one worker and many, and `reparse`.
+It reads committed rows of `items`, so it works with one or several workers, and for `reparse`.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from lycosa.url.scope import hostname
 
 MAX_REPORTED = 20  # problems shown one by one
 MIN_PAGES = 10
-"""A selector must select nothing on at least so many pages in a row to be reported."""
+"""Minimum number of consecutive pages without a selection for a report."""
 
-_CHANCE = 1e-6  # of so many pages without a value, if the share of pages with one had not changed
-_MAX_SHARE = 0.9  # so that one odd page among many does not count as a change
+_CHANCE = 1e-6  # maximum probability of so many pages without a value by chance
+_MAX_SHARE = 0.9  # so that a few exceptional pages do not count as a change
 _NEVER = 100  # pages after which a selector that never selected anything is reported
-_MAX_HOSTS = 10_000  # schemas and hosts that are followed at a time
+_MAX_HOSTS = 10_000  # schemas and hosts with counts at a time
 _LOCAL_POLL_S, _REMOTE_POLL_S = 2.0, 15.0
 _COLUMNS = (
     *("collection", "schema", "host_key", "url_key"),
     *("url", "position", "missing", "problems"),
 )
-_PAGE_SELECTOR = ""  # in place of a field: the selector of the items
+_PAGE_SELECTOR = ""  # instead of the name of a field: the selector of the items
 
 
 class _Source(NamedTuple):
@@ -48,7 +48,7 @@ class _Source(NamedTuple):
 
 @dataclass(slots=True)
 class _Selections:
-    """Pages without a value of a field: all, and the last ones in a row."""
+    """Number of pages without a value of a field: all, and the last run."""
 
     empty: int = 0
     run: int = 0
@@ -62,7 +62,7 @@ class _Counts:
 
 
 class ItemHealth:
-    """Follows the items that are committed after a log entry. Not thread-safe."""
+    """Checks the items that are committed after a log entry. Not thread-safe."""
 
     def __init__(self, workspace: Workspace, entry: int, report: Callable[[str], None]) -> None:
         self._workspace = workspace
@@ -73,7 +73,7 @@ class ItemHealth:
         self._problems = 0
 
     def look(self) -> None:
-        """Read what was committed since the last call.
+        """Read the items that were committed since the last call.
 
         Raises:
             WorkspaceError: the log is damaged.
@@ -91,7 +91,7 @@ class ItemHealth:
         self._read_to = self._state.head
 
     def summarize(self) -> None:
-        """Report how many values did not fit."""
+        """Report the number of values that did not fit."""
         if self._problems > MAX_REPORTED:
             self._report(
                 f"items: {self._problems:,} values do not fit their fields, of which "
@@ -120,7 +120,7 @@ class ItemHealth:
         counts.pages += 1
         missing = _missing(rows)
         for name, selections in counts.fields.items():
-            # without items nothing is known of their fields
+            # a page without items has no information about their fields
             if name not in missing and (name == _PAGE_SELECTOR or _PAGE_SELECTOR not in missing):
                 selections.run, selections.next_check = 0, MIN_PAGES
         for name in missing:
@@ -185,12 +185,18 @@ def _missing(rows: list[Mapping[str, Any]]) -> set[str]:
 
 
 def _required_run(share: float) -> int:
-    """Return how many pages without a value are no accident, if this share of pages has one."""
+    """Return how many consecutive pages without a value indicate a change.
+
+    `share`: the share of earlier pages with a value.
+    """
     return max(MIN_PAGES, ceil(log(_CHANCE) / log(1 - min(share, _MAX_SHARE))))
 
 
 def _earlier(tables: LiveTables, source: _Source, name: str, entry: int) -> tuple[int, int]:
-    """Return the pages of a source up to a log entry, and on how many a selector selected."""
+    """Return the number of pages of a source, and of those with a selection.
+
+    Only pages up to a log entry are counted.
+    """
     rows = tables.all_rows("items").filter(
         (pl.col("collection") == source.collection)
         & (pl.col("schema") == source.schema)
@@ -208,7 +214,10 @@ def _earlier(tables: LiveTables, source: _Source, name: str, entry: int) -> tupl
 
 
 class FieldReports:
-    """Reports on the items of a crawl while it runs: a `lycosa.hooks.plugins.CrawlService`."""
+    """Reports on the items of a running crawl.
+
+    A `lycosa.hooks.plugins.CrawlService`.
+    """
 
     def __init__(self, root: str, report: Callable[[str], None]) -> None:
         self._workspace = Workspace.open(root)
@@ -223,7 +232,7 @@ class FieldReports:
         self._thread.start()
 
     def finish(self) -> None:
-        """Report on what is committed, and end."""
+        """Report on all committed items, and end."""
         self.close()
         if self._health is not None:
             self._poll(self._health)
@@ -240,7 +249,7 @@ class FieldReports:
             self._poll(self._health)
 
     def _poll(self, health: ItemHealth) -> None:
-        """Look once. An error is reported once, and the next poll tries again."""
+        """Check once. An error is reported once, and the next poll tries again."""
         try:
             health.look()
             self._last_error = ""

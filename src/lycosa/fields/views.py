@@ -41,11 +41,11 @@ _PYTHON: Mapping[FieldType, tuple[type, ...]] = {
 
 
 def stored_schemas(state: LogState) -> dict[str, tuple[ItemSchema, ...]]:
-    """Return the schemas of each collection as of its latest crawl."""
+    """Return the schemas of each collection in its latest crawl."""
     schemas = {}
     for name, settings in state.settings.items():
         values = {key: settings[key] for key in ("fields", "items") if settings.get(key)}
-        with suppress(ValidationError):  # of another version of the program
+        with suppress(ValidationError):  # stored by another version of the program
             collection = Collection.model_validate({"name": name, **values}, context=STORED)
             schemas[name] = collection.schemas
     return schemas
@@ -98,8 +98,9 @@ def field_type(rule: ItemField) -> pl.DataType:
 
 
 def typed_values(values: pl.Series, fields: Mapping[str, ItemField]) -> pl.Series:
-    """Return JSON objects as structs of these fields. What has another type, because the schema
-    was changed since, is null.
+    """Return JSON objects as structs of these fields.
+
+    A value with another type is null: the schema has changed since it was stored.
     """
     kind = pl.Struct({name: field_type(rule) for name, rule in fields.items()})
     try:

@@ -2,7 +2,7 @@
 
 Invariant: between two calls the file is warcinfo followed by complete exchanges. An exchange is
 `response` (or `revisit`), `request` and `metadata` in this order, in one write to the kernel; it
-counts once its metadata record is complete. The response comes first so that its offset, which
+counts once its metadata record is complete. The response is written first so that its offset, which
 `visits` has, leads to the other two. Responses of FTP and gopher have no head: they are `resource`
 records with the body alone, and the metadata record has the generated head.
 """

@@ -40,7 +40,7 @@ class Commits:
         nothing_to_do: Callable[[int], bool] | None,
         committed: Callable[[int], None] | None,
     ) -> None:
-        """`nothing_to_do`: nothing is in flight or due up to a time (monotonic ms).
+        """`nothing_to_do`: nothing is in flight or due until a monotonic time.
 
         It is set only if other workers hold partitions. `committed` is called with the number of
         each log entry that is on disk.

@@ -39,7 +39,7 @@ from lycosa.url.keys import Identifier
 from lycosa.url.scope import Admission
 
 _RESENT_SHARE = 4
-"""Divisor of `max_age`: interval at which links are sent to workers again."""
+"""Number of sendings of a link to a remote partition within `max_age`."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -33,7 +33,10 @@ from lycosa.store.workspace import Workspace
 
 WACZ_VERSION = "1.1.1"
 BLOCK_LINES = 3_000
-"""Lines of the index per gzip member, which a player downloads to find a page (as cdxj-indexer)."""
+"""Lines of the index per gzip member, as in cdxj-indexer.
+
+A player downloads one member to find a page.
+"""
 
 _CHUNK = 1 << 20
 
@@ -57,11 +60,10 @@ def export_wacz(
     max_file_bytes: int = DEFAULT_FILE_BYTES,
     responses_only: bool = False,
 ) -> WaczReport:
-    """Write the committed captures of a workspace to one WACZ file, replacing an existing one. It
-    appears completely or not at all.
+    """Write the committed captures of a workspace to one WACZ file.
 
-    The WARC files are written to a folder beside it first, so twice the space is needed. A call
-    after an interruption reuses them.
+    It replaces an existing file, completely or not at all. The WARC files are first written to a
+    folder next to it, so twice the space is needed. A call after an interruption reuses them.
 
     Raises:
         WorkError: the target cannot be written.

@@ -1,8 +1,9 @@
-"""The actions of a bulk export: a document per live page, deletions of former ones, in key order.
+"""The actions of a bulk export, in key order.
 
-`pages` and `urls` are sorted by the same keys and read side by side, so memory holds a few blocks
-of each. A page is live unless the row of its URL is gone or excluded, its own row says noindex, or
-an exclusion covers it. The search index has the same rule.
+These are a document per live page, and deletions of former ones. `pages` and `urls` are sorted by
+the same keys and read in parallel, so that only a few blocks of each are in memory. A page is live
+unless the state of its URL is gone or excluded, its own row has noindex, or an exclusion covers it.
+The search index has the same rule.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from lycosa.url.scope import hostname
 
 START: Key = (0, 0, 0)
 PAGES_BYTES, URLS_BYTES, METADATA_BYTES = 24 * 2**20, 12 * 2**20, 8 * 2**20  # of rows in memory
-_ROWS_AT_ONCE = 100  # that are Python objects
+_ROWS_AT_ONCE = 100  # rows that are Python objects at a time
 _GONE = [UrlState.GONE.value, UrlState.EXCLUDED.value]
 _IDENTITY = ["collection", "host_key", "url_key"]
 _DELETION = [*SORT, "collection", "url", ENTRY]
@@ -62,7 +63,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 @dataclass(slots=True, frozen=True)
 class BulkSelection:
-    """The pages to export; empty: all. `since`: fetched then or later (ms since 1970)."""
+    """Pages to export; empty: all. `since`: earliest fetch (ms since 1970)."""
 
     collection: str = ""
     language: str = ""
@@ -70,8 +71,9 @@ class BulkSelection:
 
 
 class BulkAction(NamedTuple):
-    """A document to write, or to delete if `document` is None. `version` is its log entry: a newer
-    one supersedes it.
+    """A document to write, or to delete if `document` is None.
+
+    `version`: its log entry; a higher one supersedes it.
     """
 
     key: Key
@@ -84,8 +86,9 @@ class BulkAction(NamedTuple):
 def actions(
     workspace: Workspace, state: LogState, chosen: BulkSelection, after: int, start: Key = START
 ) -> Iterator[BulkAction]:
-    """Yield what log entries later than `after` changed, up to `state`, from a key on. With `after`
-    0: all live pages.
+    """Yield the actions for changes after log entry `after`, up to `state`.
+
+    `after` 0: for all live pages. `start`: only for keys from this one on.
 
     Raises:
         FileNotFoundError: a replaced file was deleted meanwhile; read the log again and continue.
@@ -123,7 +126,10 @@ def domains_of(host: str) -> list[str]:
 
 
 def _later(frames: Iterator[pl.DataFrame], after: int, start: Key) -> Iterator[pl.DataFrame]:
-    """Yield rows from a key on with later entries; compacted files contain older rows too."""
+    """Yield rows with later entries and keys.
+
+    Compacted files also have older rows.
+    """
     reached = pl.lit(True)
     for name, value in zip(reversed(SORT), reversed(start), strict=True):
         reached = (pl.col(name) > value) | ((pl.col(name) == value) & reached)
@@ -165,8 +171,9 @@ def _in_collection(chosen: BulkSelection) -> pl.Expr:
 
 
 def _states(pages: pl.DataFrame, urls: pl.DataFrame, all_tables: LiveTables | None) -> pl.DataFrame:
-    """Return the states of the pages' URLs. The URL row of a page that was parsed again is older
-    than the rows of this export.
+    """Return the states of the pages' URLs.
+
+    If a page was parsed again, the row of its URL is older than the rows of this export.
     """
     columns = [*_IDENTITY, "state"]
     schema = {**{name: pages.schema[name] for name in _IDENTITY}, "state": pl.String()}
@@ -219,7 +226,7 @@ def _documents(pages: pl.DataFrame) -> Iterator[BulkAction]:
 
 
 def _document(name: str, row: dict[str, Any]) -> dict[str, object]:
-    """Return the fields, which are the same for every target."""
+    """Return the fields of a document, which are the same for every target."""
     published_at, host = row["published_at"], hostname(row["url"])
     return {
         "id": name,

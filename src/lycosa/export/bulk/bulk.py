@@ -1,9 +1,9 @@
 """Bulk export: update a search cluster to the current state of the log.
 
-The workspace stores one small file per target: the log entry up to which everything is confirmed,
-and the last confirmed key of the current pass. A later call sends what changed since. After a kill
-at most the part that was not yet stored is sent again. Concurrent exports to one target are
-harmless: each stores only what it has seen confirmed.
+The workspace stores one small file per target: the log entry up to which all changes are confirmed,
+and the last confirmed key of the current pass. A later call sends the changes since then. After a
+kill, only changes after the stored position are sent again. Concurrent exports to one target are
+harmless: each stores only positions that were confirmed to it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ BATCH_BYTES = 5 * 2**20
 SAVE_INTERVAL_S = 2.0
 _MAX_ACTIONS = 5_000  # per request
 _MIN_BATCH_BYTES = 64 * 1024
-_MAX_FAILURES = 100  # that are listed
+_MAX_FAILURES = 100  # listed failures
 _ATTEMPTS = 5  # compaction may delete files before they are read
 
 
 @dataclass(slots=True, frozen=True)
 class Destination:
-    """The target of an export and its selection, which identify its stored position. `url` contains
-    no credentials.
+    """Target and selection of an export, which identify its stored position.
+
+    `url` contains no credentials.
     """
 
     kind: str
@@ -57,12 +58,14 @@ class Destination:
 
 @dataclass(slots=True, frozen=True)
 class ExportPosition:
-    """What is confirmed: everything up to `log_entry`; of the current pass, which ends at `head`,
-    all keys up to `key`.
+    """The confirmed part of an export.
+
+    These are all changes up to `log_entry`, and of the current pass, which ends at `head`, all keys
+    up to `key`.
     """
 
     log_entry: int = 0
-    attempt: str = ""  # attempt of that entry: another one means another log
+    attempt: str = ""  # attempt ID of that entry; if it differs, the log is another one
     head: int = 0  # 0: no pass has started
     head_attempt: str = ""
     key: Key = START
@@ -111,7 +114,7 @@ def export_bulk(
     again: bool = False,
     save_interval_s: float = SAVE_INTERVAL_S,
 ) -> BulkReport:
-    """Send what a target does not have yet; with `again` everything.
+    """Send all changes since the last export to a target; `again`: all pages.
 
     Raises:
         WorkError: the server cannot be used, or failed too often; the position is stored.
@@ -124,8 +127,9 @@ def export_bulk(
 
 
 def export_jsonl(workspace: Workspace, chosen: BulkSelection, output: BinaryIO) -> int:
-    """Write each live page as one line of JSON; return their number. Raises OSError,
-    WorkspaceError.
+    """Write each live page as one line of JSON; return their number.
+
+    Raises OSError and WorkspaceError.
     """
     written = 0
     try:
@@ -225,8 +229,9 @@ class _Export:
             self._save(replace(self._position, exclusions=tuple(sorted(state.exclusions.rules))))
 
     def _run_pass(self, state: LogState) -> bool:
-        """Send everything from the position to the end of the pass; return whether that is the
-        head of the log.
+        """Send all changes from the position to the end of the pass.
+
+        Returns whether the pass ended at the latest entry of the log.
         """
         if self._position.log_entry == state.head:
             return True

@@ -1,8 +1,8 @@
 """HTTP requests to a search cluster: one connection, bounded retries, hidden credentials.
 
-Retried are connection failures, broken or late responses, and the statuses 408, 429, 500, 502, 503
-and 504. A request whose response was lost may have been executed, so every request must be harmless
-if it is repeated.
+Requests are retried after connection failures, broken or late responses, and the statuses 408, 429,
+500, 502, 503 and 504. A request may have been executed although its response was lost, so every
+request must be harmless if it is repeated.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from lycosa.core.errors import UsageError, WorkError
 from lycosa.http.fields import retry_after_s
 
 AUTH_VARIABLE = "LYCOSA_BULK_AUTH"
-"""The environment variable with the credentials: `user:password`, or a complete Authorization value
-(`Bearer …`, `ApiKey …`).
+"""The environment variable with the credentials.
+
+It has the form `user:password`, or is a complete Authorization value (`Bearer …`, `ApiKey …`).
 """
 
 RETRIED = frozenset({408, 429, 500, 502, 503, 504})
@@ -130,7 +131,7 @@ class BulkClient:
         """Send a request until it gets a response that is not retried.
 
         Raises:
-            WorkError: it got none, or the credentials were refused.
+            WorkError: there was no such response, or the credentials were refused.
         """
         while True:
             wait_s = 0.0
@@ -179,10 +180,10 @@ class BulkClient:
 
 
 def authorization(secret: str) -> str:
-    """Return the Authorization header for the credentials, "" without.
+    """Return the Authorization header for the credentials, "" for none.
 
     Raises:
-        UsageError: they cannot be a header.
+        UsageError: the credentials are not valid in a header.
     """
     secret = secret.strip()
     if not secret:

@@ -65,8 +65,10 @@ class Target(Protocol):
 
 
 class OpenSearch:
-    """An index of OpenSearch. The log entry of a document is its external version, so late,
-    repeated and reordered requests change nothing.
+    """An index of OpenSearch.
+
+    The log entry of a document is its external version, so late, repeated and reordered requests
+    change nothing.
     """
 
     max_bytes = 0
@@ -142,8 +144,9 @@ def _lines(action: BulkAction) -> bytes:
 
 
 def _keyword_field(mapping: Mapping[str, Any], name: str) -> str:
-    """Return the field with the whole value of `name`: itself, or the one that OpenSearch adds to a
-    text field by default.
+    """Return the field with the whole value of `name`.
+
+    It is `name` itself, or the field that OpenSearch adds to a text field by default.
     """
     for index in mapping.values():
         kind = index.get("mappings", {}).get("properties", {}).get(name, {})
@@ -183,9 +186,10 @@ def _queries(rule: str, fields: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 class Quickwit:
-    """An index of Quickwit, which is append-only: a changed page is a further document with the
-    same `id` and a higher `log_entry`, like one whose response was lost. Exclusions are delete
-    tasks, which Quickwit executes later.
+    """An index of Quickwit, which is append-only.
+
+    A changed page is a further document with the same `id` and a higher `log_entry`. A repeated
+    request adds further documents too. Exclusions are delete tasks, which Quickwit executes later.
     """
 
     max_bytes = 10 * 10**6
@@ -232,8 +236,9 @@ class Quickwit:
 
 
 def _quickwit_query(rule: str) -> str:
-    """Return an exclusion in Quickwit's query language. `host` and `url` are indexed raw, `domains`
-    contains the host and each domain above it.
+    """Return an exclusion in Quickwit's query language.
+
+    `host` and `url` are indexed raw; `domains` contains the host and each domain above it.
     """
     kind, _, value = rule.partition(":")
     if kind == PREFIX:

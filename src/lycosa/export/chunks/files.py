@@ -1,4 +1,4 @@
-"""Export the chunks of pages, and later what was added, changed and removed."""
+"""Export the chunks of pages, and later only their changes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 @dataclass(slots=True, frozen=True)
 class ChunkOptions:
-    """What to export and how. `max_tokens`, `max_characters`: of a chunk, one of the two.
+    """Options of an export of chunks.
+
+    `max_tokens`, `max_characters`: maximum size of a chunk; at most one of the two.
 
     Raises:
         UsageError: the format is unknown, or the maximum is too small.
@@ -77,9 +79,10 @@ class ChunkOptions:
 
 @dataclass(slots=True)
 class ChunkReport:
-    """What an export wrote. `file`: None if nothing changed. `chunks`: all that are not removed.
+    """Result of an export.
 
-    `unreadable`: URLs whose response is damaged or missing in the archive; they have no chunks.
+    `file`: None if nothing changed. `chunks`: number of all chunks that are not removed.
+    `unreadable`: URLs with damaged or missing responses in the archive; they have no chunks.
     """
 
     folder: Path
@@ -99,9 +102,10 @@ def export_chunks(
     *,
     again: bool = False,
 ) -> ChunkReport:
-    """Write what changed since the last export into the folder. `pages` counts the pages that were
-    split; those in the version of the last export are skipped. `again`: remove the files of earlier
-    exports first, and write all chunks.
+    """Write a file with the changes since the last export into the folder.
+
+    Pages that have not changed since are skipped; the report's `pages` counts the others. `again`:
+    remove the files of earlier exports first, and write all chunks.
 
     Raises:
         UsageError: an option is wrong, or the folder was exported with other options.
@@ -126,7 +130,7 @@ def export_chunks(
 
 
 class ChunkExport:
-    """One export into a folder whose state is open.
+    """One export into a folder, with its open state.
 
     Raises:
         UsageError: the folder was exported with other options.
@@ -145,7 +149,10 @@ class ChunkExport:
         return not self._state.is_current(page["url"], _version(page))
 
     def write(self, pages: Iterable[MarkdownPage]) -> ChunkReport:
-        """Write the chunks of pages that differ; chunks of pages that are gone are removed."""
+        """Write the changed chunks of pages, and remove the chunks of other pages.
+
+        Unchanged pages must have been passed to `wants`, so that they are not removed.
+        """
         draft = self._file.with_name(f"{self._file.name}.part")
         report = self.report
         try:
@@ -222,7 +229,10 @@ def _written(moment: datetime | None) -> str | None:
 
 
 def _version(page: Mapping[str, Any]) -> str:
-    """Return what the chunks of a page depend on, the version of the program included."""
+    """Return the values that determine the chunks of a page, as text.
+
+    The version of the program is one of them.
+    """
     digest = page["digest"] if "digest" in page else f"xxh3:{page['text_digest']:016x}"
     return _encode(
         [

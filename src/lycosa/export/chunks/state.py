@@ -1,7 +1,7 @@
-"""What an export of chunks has written, in an SQLite file in its folder.
+"""The written chunks of an export, in an SQLite file in its folder.
 
 chunks-000001.jsonl   the first export: all chunks
-chunks-000002.jsonl   what changed since
+chunks-000002.jsonl   the changes since then
 state.sqlite          about: options, number of the last file; pages; chunks
 """
 
@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS chunks (
 
 
 class ExportState:
-    """The state of one run. Changes are kept when the run ends without an error."""
+    """The state of one run. Changes are stored by `finish`."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -75,7 +75,7 @@ class ExportState:
         self._database.execute("REPLACE INTO pages VALUES (?, ?, ?)", (url, version, self.run))
 
     def take_unseen(self) -> Iterator[tuple[str, str]]:
-        """Yield (URL, id) of the chunks whose pages were not seen in this run, and drop them."""
+        """Remove the chunks of pages that this run has not seen; yield URL and ID."""
         unseen = "(SELECT url FROM pages WHERE run < ?)"
         rows = self._database.execute(
             f"SELECT url, id FROM chunks WHERE url IN {unseen} ORDER BY url, id", (self.run,)
@@ -86,7 +86,7 @@ class ExportState:
 
     @property
     def total(self) -> int:
-        """The number of chunks that are written and not removed."""
+        """The number of written chunks that are not removed."""
         return int(self._database.execute("SELECT count(*) FROM chunks").fetchone()[0])
 
     def _about(self, name: str) -> str:
@@ -97,13 +97,13 @@ class ExportState:
         self._database.execute("REPLACE INTO about VALUES (?, ?)", (name, value))
 
     def finish(self) -> None:
-        """Keep the changes of this run, which has written its file."""
+        """Store the changes of this run. Call it after its file was written."""
         self._set_about("run", str(self.run))
         self._database.execute("COMMIT")
 
 
 def remove_export(folder: Path) -> None:
-    """Remove the state of a folder and the files of its exports; other files stay."""
+    """Remove only the state of a folder and the files of its exports."""
     (folder / STATE_FILE).unlink(missing_ok=True)
     for path in folder.iterdir():
         if _FILE.fullmatch(path.name):

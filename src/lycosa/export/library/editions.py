@@ -1,12 +1,11 @@
 """Select the pages of each day of the library, from the tables alone.
 
-A page belongs to the days on which it changed: each visit that found a new text begins a version,
-and a day has its last version. With `full` it belongs to every day on which it was fetched, with
-the text of that day. The text of the live version is in `pages`; older ones are read from the
-archive.
+A page belongs to the days on which it changed: each visit with a new text starts a version, and a
+day has its last version. With `full` it belongs to every day on which it was fetched, with the text
+of that day. The text of the live version is in `pages`; older ones are read from the archive.
 
-Omitted are excluded pages, pages with noindex, and copies behind redirects
-(`lycosa.graph.generation`). Pages that are gone stay on their former days.
+Excluded pages, pages with noindex, and copies behind redirects are omitted
+(`lycosa.graph.generation`). Pages that no longer exist remain on their former days.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ PAGE_COLUMNS = (
 )
 URL_COLUMNS = (*SORT, "collection", "operation", "state")
 UNKNOWN = "und"
-"""The language of pages whose language was not identified (ISO 639-2)."""
+"""The language of pages without an identified language (ISO 639-2)."""
 
 _READ = [VisitKind.PAGE.value, VisitKind.DOCUMENT.value]
 
@@ -53,7 +52,7 @@ _READ = [VisitKind.PAGE.value, VisitKind.DOCUMENT.value]
 class LibrarySelection:
     """The part of the library to export; empty: all. `since` and `until` are inclusive.
 
-    `languages`: collection -> language of its pages; of other collections the identified language.
+    `languages`: collection -> language of its pages; others have their identified language.
     """
 
     language: str = ""
@@ -155,7 +154,7 @@ def _versions(pages: pl.DataFrame, visits: pl.DataFrame, *, full: bool) -> pl.Da
 def library_languages(config: Config, state: LogState) -> Mapping[str, str]:
     """Return the language of each collection that has one: configured, or of its last crawl.
 
-    Pages of other collections are filed under their identified language.
+    Pages of other collections have their identified language.
     """
     languages: dict[str, str] = {}
     settings: dict[str, Mapping[str, Any]] = {**state.settings}

@@ -2,7 +2,7 @@
 
 Two passes over the tables. The first computes a fingerprint of each day of each language; days that
 are already exported with it are skipped. The second writes the others in key order, many days at
-once. Memory: some tens of MB of rows, 128 KB per open day, and 200 bytes per day of the plan.
+a time. Memory: some tens of MB of rows, 128 KB per open day, and 200 bytes per day of the plan.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class LibraryDay(NamedTuple):
 
 
 class DaySize(NamedTuple):
-    """The number of documents of a day, and of the hosts they are from."""
+    """The number of documents of a day, and of their hosts."""
 
     documents: int
     hosts: int
@@ -72,8 +72,10 @@ class DaySize(NamedTuple):
 
 @dataclass(slots=True)
 class LibraryReport:
-    """Result of an export. `unchanged` days of the selection were already exported, as were
-    `resumed_files` of other days. `unreadable` older versions are no longer in the archive.
+    """Result of an export.
+
+    `unchanged`: days of the selection that were already exported; `resumed_files`: already exported
+    files of other days; `unreadable`: older versions that are no longer in the archive.
     """
 
     target: str = ""
@@ -96,7 +98,7 @@ class LibraryReport:
         self.unreadable += versions
 
     def add_written(self, folder: Path, files: Sequence[DayFile], resumed: int) -> None:
-        """Count a day of which the first `resumed` files existed."""
+        """Count a written day; its first `resumed` files existed before."""
         self.resumed_files += resumed
         self._add_files(files)
         self.written.extend(str(folder / file.name) for file in files[resumed:])
@@ -119,11 +121,11 @@ def export_library(
 ) -> LibraryReport:
     """Update the library in `target` (`xml/LANG/DATE/`) to the current content of the workspace.
 
-    `again` also rewrites unchanged days. Days that the workspace does not have are left alone.
+    `again` also rewrites unchanged days. Days that the workspace does not have are not changed.
 
     Raises:
-        WorkError: the target cannot be written, or another export writes there; complete files are
-            kept.
+        WorkError: the target cannot be written, or another export writes there; complete files
+            remain.
         ArchiveError: a record is damaged.
         FileNotFoundError: a replaced table file was deleted meanwhile; call again.
     """
@@ -150,7 +152,9 @@ def export_library(
 
 
 def library_days(workspace: Workspace, chosen: LibrarySelection) -> dict[LibraryDay, DaySize]:
-    """Return what an export would contain, by language and day. Memory: 8 bytes per document.
+    """Return the size of an export by language and day.
+
+    Memory: 8 bytes per document.
 
     Raises:
         FileNotFoundError: a replaced table file was deleted meanwhile; call again.
@@ -171,8 +175,10 @@ def library_days(workspace: Workspace, chosen: LibrarySelection) -> dict[Library
 
 
 def library_documents(workspace: Workspace, chosen: LibrarySelection) -> pl.DataFrame:
-    """Return the documents of a selection in the order of an export: `library`, `day`,
-    `collection`, `url`, `title`, `headline`, `charset`, `at`, `live`. Raises like `library_days`.
+    """Return the documents of a selection in the order of an export.
+
+    Columns: `library`, `day`, `collection`, `url`, `title`, `headline`, `charset`, `at`, `live`.
+    Raises the errors of `library_days`.
     """
     columns = ("library", "day", "collection", "url", "title", "headline", "charset", "at", "live")
     parts = [rows.select(columns) for rows in _current_editions(workspace, chosen)]
@@ -211,7 +217,7 @@ class EditionSource:
                 tables.ordered("metadata", METADATA_COLUMNS, memory_bytes=_METADATA_BYTES)
             )
         if linked:
-            # `ordered` would hold the newest parse of every source in memory
+            # `ordered` would need memory for the newest parse of every source
             files = sources(tables.state.files.get("links", []))
             columns = ("partition", *LINK_COLUMNS, "found_at")
             streams.append(
@@ -284,7 +290,7 @@ class _Export:
         return {key: value.hexdigest() for key, value in hashes.items()}
 
     def _write(self, fingerprints: Mapping[LibraryDay, str], report: LibraryReport) -> None:
-        """Write some days."""
+        """Write the days of these fingerprints."""
         writers: dict[LibraryDay, DayWriter] = {}
         resumed: dict[LibraryDay, DocumentPlace] = {}
         for key, fingerprint in fingerprints.items():

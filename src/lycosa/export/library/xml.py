@@ -127,7 +127,7 @@ _ATTRIBUTES = {
 
 
 def _metadata(values: dict[str, Any] | None) -> str:
-    """Return the element with what the page declares, "" for nothing."""
+    """Return the element with the declared metadata, "" if there is none."""
     facts = stated(values)
     parts = [_tag(name.replace("_", "-"), facts[name]) for name in _SIMPLE if name in facts]
     for name, element in _REPEATED.items():

@@ -1,4 +1,4 @@
-"""Export pages as Markdown: one file a page, or `llms.txt` and `llms-full.txt` of a site."""
+"""Export pages as Markdown: a file per page, or the `llms.txt` of a site."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ _IDENTITY = ["collection", "host_key", "url_key"]
 
 @dataclass(slots=True, frozen=True)
 class MarkdownReport:
-    """What was written. `unreadable`: URLs whose response is damaged or missing in the archive."""
+    """Result of an export.
+
+    `unreadable`: URLs with damaged or missing responses in the archive.
+    """
 
     folder: Path
     pages: int
@@ -141,15 +144,16 @@ def selected_pages(
     unreadable: list[str] | None = None,
     condition: Callable[[Mapping[str, Any]], bool] = lambda columns: True,
 ) -> Iterator[MarkdownPage]:
-    """Yield the newest version of each page that robots directives allow to index, by archive
-    position, if it has text.
+    """Yield the newest versions of pages with text, by archive position.
+
+    Pages with the directive noindex are omitted.
 
     Args:
         site: a host, host:port or URL; "" all.
         collection: pages of this collection only; "" all, each URL once.
         documents: limits for parsing documents.
-        unreadable: gets the URLs whose response cannot be read.
-        condition: returns whether to make a page, by its columns.
+        unreadable: gets the URLs of pages without a readable response.
+        condition: returns whether to yield a page, by its columns.
 
     Raises:
         UsageError: `site` is invalid.
@@ -176,8 +180,9 @@ def selected_pages(
 def pages_at(
     workspace: Workspace, urls: Iterable[str], documents: DocumentLimits = DocumentLimits()
 ) -> Iterator[MarkdownPage]:
-    """Yield the newest versions of the pages at normalised URLs, as `markdown_pages` does. A page
-    that the archive lacks is made from its stored text.
+    """Yield the newest versions of the pages with these normalised URLs.
+
+    A page without an archived response is generated from its stored text.
     """
     identifier = Identifier(workspace.domains, workspace.partitions)
     identities = [identifier.identify(url) for url in urls]
@@ -205,8 +210,9 @@ def _page(values: dict[str, Any], markdown: str) -> MarkdownPage:
 def _rows(
     workspace: Workspace, chosen: pl.Expr, chosen_visits: pl.Expr | None = None
 ) -> pl.DataFrame:
-    """Return what is needed of the chosen pages, by archive position. With `chosen_visits`, pages
-    without an archived response are included, and the stored texts.
+    """Return the columns and record locations of pages, by archive position.
+
+    With `chosen_visits`, the stored texts are included, and pages without an archived response too.
     """
     tables = LiveTables(workspace)
     pages = tables.scan("pages").filter(pl.col("may_index") & chosen)
@@ -243,10 +249,10 @@ def _rows(
 def _markdown(
     workspace: Workspace, page: dict[str, Any], reader: Reader, mode: MarkdownMode
 ) -> str:
-    """Return the Markdown of a page: as it is stored, else from the archive.
+    """Return the stored Markdown of a page, else generate it from the archive.
 
     Raises:
-        ArchiveError: its record is damaged.
+        ArchiveError: the record of the page is damaged.
     """
     if mode is MarkdownMode.MAIN and page["markdown"] is not None:
         return str(page["markdown"])
@@ -281,8 +287,10 @@ def export_markdown(
     mode: MarkdownMode = MarkdownMode.MAIN,
     documents: DocumentLimits = DocumentLimits(),
 ) -> MarkdownReport:
-    """Write each page to `target/HOST/PATH.md`, with front matter: URL, title, type, language,
-    dates, digest of the text. A file that would not change is left alone.
+    """Write each page to `target/HOST/PATH.md`, with front matter.
+
+    It has URL, title, type, language, dates, and the digest of the text. Files that would not
+    change are not written.
 
     Raises:
         UsageError: see `markdown_pages`.
@@ -318,8 +326,9 @@ def export_llms(
     collection: str = "",
     documents: DocumentLimits = DocumentLimits(),
 ) -> MarkdownReport:
-    """Write `llms.txt` (an index of the pages of a site, llmstxt.org) and `llms-full.txt` (their
-    Markdown) into a folder.
+    """Write `llms.txt` and `llms-full.txt` of a site into a folder.
+
+    `llms.txt` is an index of the site's pages (llmstxt.org), `llms-full.txt` has their Markdown.
 
     Raises:
         UsageError: see `markdown_pages`.

@@ -38,8 +38,9 @@ _REQUISITES = [LinkKind.IMAGE.value, LinkKind.REQUISITE.value]
 
 @dataclass(slots=True)
 class MirrorReport:
-    """What was written. `start` is the file to open first; the bodies of `unreadable` URLs cannot
-    be decoded.
+    """Result of an export.
+
+    `start`: the file to open first; `unreadable`: URLs with bodies that cannot be decoded.
     """
 
     folder: Path
@@ -73,7 +74,7 @@ def export_mirror(
 
     Archived images, style sheets and scripts of other hosts that its pages need are included.
     Redirecting URLs have no file: links lead to their targets. Each file appears completely or not
-    at all; other files of the folder are left alone.
+    at all; other files of the folder do not change.
 
     Raises:
         UsageError: `site` is invalid, it has no captures, or it is in several collections and

@@ -1,8 +1,8 @@
 """Rewrite a page for offline use: links lead to other files of the mirror, or to the web.
 
-Bytes are decoded as ISO 8859-1, which preserves them, so everything but links stays as it was, in
-its own encoding. Pages in encodings that are not a superset of ASCII (UTF-16, ISO-2022) are
-converted to UTF-8.
+Bytes are decoded as ISO 8859-1, which preserves them, so only links change, and the encoding
+remains. Pages in encodings that are not a superset of ASCII (UTF-16, ISO-2022) are converted to
+UTF-8.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ELEMENTS = {
     "cite": "blockquote q ins del",
     "action": "form",
     "xlink:href": "image use",
-}  # attributes that hold a URL, and where
+}  # attribute with a URL -> its elements
 _LINKS = frozenset(
     f"{element}.{attribute}"
     for attribute, elements in _ELEMENTS.items()
@@ -69,8 +69,9 @@ def rewrite_css(body: bytes, url: str, place: Place) -> bytes:
 
 
 def rewrite_html(body: bytes, url: str, charset: str, place: Place) -> bytes:
-    """Rewrite the links of a page. `charset`, with which it was decoded, is declared in the page
-    unless it already is.
+    """Rewrite the links of a page.
+
+    `charset`: its encoding; it is declared in the page unless it already is.
     """
     charset = charset or "utf-8"
     if _ASCII_LOST.search(charset):

@@ -11,7 +11,7 @@ Reply = Callable[[Message], None]
 
 
 class DevTools:
-    """Sends calls, and routes each reply to the function that the call named."""
+    """Sends calls, and passes each reply to the function of its call."""
 
     def __init__(self, process: BrowserProcess) -> None:
         self.process = process
@@ -57,7 +57,7 @@ class DevTools:
                 then(message.get("result") or {})
 
     def close(self) -> None:
-        """End the process; replies that are missing never come."""
+        """End the process. Functions of pending calls are not called."""
         self._closed = True
         self._then = {}
         self.process.close()

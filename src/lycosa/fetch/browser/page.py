@@ -11,11 +11,11 @@ from lycosa.fetch.browser.process import Message
 from lycosa.fetch.browser.records import BrowserLimits, RenderJob
 
 SKIP_MS = 5_000
-"""Timers of the page that are run at once (Chromium's virtual time)."""
+"""Virtual time by which the page's timers are advanced at once."""
 
 _QUIET_MS = 100  # without a request, before the timers are run
-_SKIP_BY_MS = 2_000  # the document of a page whose timers never end is read after this time
-_MAX_GAP_MS = 200  # between two calls of `watch`; the rest is not the page's fault
+_SKIP_BY_MS = 2_000  # the document of a page with endless timers is read after this time
+_MAX_GAP_MS = 200  # between two calls of `watch`; longer gaps do not count as the page's time
 _TIMES_IN_ALL = 10  # maximum time of a page with waiting for the network, in multiples of `page_ms`
 _MAX_DIALOGS = 20
 _STARVATION = 1_000  # tasks that may run at one moment of virtual time
@@ -26,7 +26,7 @@ _LOADED = frozenset(("Script", "XHR", "Fetch"))
 class ResourceRequest:
     """A script or data that a page requests by GET.
 
-    `Browser.give` or `Browser.refuse` answers it.
+    `Browser.give` or `Browser.refuse` responds to it.
     """
 
     page: RenderPage
@@ -41,7 +41,7 @@ class ResourceRequest:
 
 
 class RenderPage:
-    """Renders one job. `ended`: the job has its result, or the page was abandoned."""
+    """Renders one job. `ended`: there is a result, or the page was abandoned."""
 
     def __init__(
         self, job: RenderJob, devtools: DevTools, limits: BrowserLimits, now_ms: int
@@ -53,9 +53,9 @@ class RenderPage:
         self._limits = limits
         self._began = now_ms
         self._context = ""
-        self._requests: list[ResourceRequest] = []  # not handed out yet
-        self._pending: set[str] = set()  # requests that the caller has not answered
-        self._spent_ms = 0  # without a pending request
+        self._requests: list[ResourceRequest] = []  # not yet returned by `take_requests`
+        self._pending: set[str] = set()  # requests without a response of the caller
+        self._spent_ms = 0  # time without a pending request
         self._quiet_at = 0
         self._skipping_at = 0
         self._served = self._loaded = self._reading = False
@@ -94,7 +94,7 @@ class RenderPage:
         self._call("Inspector.enable")
         self._call("Emulation.setUserAgentOverride", agent)
         self._call("Fetch.enable", {"patterns": [{"urlPattern": "*"}]})
-        # Its process may still be busy with about:blank and would miss an earlier navigation.
+        # The page's process may still be loading about:blank, and would miss an earlier navigation.
         self._call("Page.enable", then=self._open_url)
 
     def _open_url(self, _: Message) -> None:
@@ -116,7 +116,7 @@ class RenderPage:
         head: list[tuple[str, str]],
         payload: bytes,
     ) -> None:
-        """Answer a request. More bytes than the page may load end it."""
+        """Send the response to a request. The page ends if it exceeds its bytes."""
         if self.ended:
             return
         self.job.count(loaded=len(payload))
@@ -148,7 +148,7 @@ class RenderPage:
         self._call("Fetch.failRequest", {"requestId": request_id, "errorReason": reason})
 
     def _pause(self, parameters: Message, now_ms: int) -> None:
-        """Answer a request of the page, or hand it to the caller."""
+        """Respond to a request of the page, or add it for `take_requests`."""
         request, request_id = parameters["request"], str(parameters["requestId"])
         url, kind, job = str(request["url"]), str(parameters.get("resourceType", "")), self.job
         is_web = url.startswith(("http://", "https://"))
@@ -158,7 +158,7 @@ class RenderPage:
         elif kind == "Document":
             if parameters.get("frameId") == self.target and is_web:
                 self._led_to = self._led_to or url
-            self._fail(request_id, "Aborted")  # the page stays; frames are pages of their own
+            self._fail(request_id, "Aborted")  # no navigation; frames are separate pages
         elif kind == "Stylesheet":  # it changes no text
             self._fulfil(request_id, 200, [("Content-Type", "text/css")], b"")
         elif (
@@ -233,7 +233,7 @@ class RenderPage:
         self.ended = True
 
     def end(self, error: str = "", html: bytes = b"") -> None:
-        """Give the job its result and remove the page from the browser."""
+        """Set the result of the job, and remove the page from the browser."""
         if self.ended:
             return
         self.ended = True

@@ -1,11 +1,10 @@
 """Chromium as an isolated child process.
 
-It communicates only with this process.
-
-It is driven over two pipes (DevTools protocol, messages ended by a zero byte), so no port is open.
-It has no network of its own: every name fails to resolve, all traffic is directed to a proxy with
-such a name, and WebRTC may use nothing else. Resources of a page are passed through the pipes. When
-this process dies, the pipes close, and the browser ends.
+It communicates only with this process. It is controlled over two pipes (DevTools protocol, messages
+ended by a zero byte), so no port is open. It has no network of its own: every name fails to
+resolve, all traffic is directed to a proxy with such a name, and WebRTC may use nothing else.
+Resources of a page are passed through the pipes. When this process dies, the pipes close, and the
+browser ends.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def find_browser(configured: str, *, sandbox: bool) -> str:
     """Return the browser program.
 
     Raises:
-        ConfigError: there is none, or it cannot use its sandbox.
+        ConfigError: there is no browser, or it cannot use its sandbox.
     """
     if sandbox and os.geteuid() == 0:
         raise ConfigError(
@@ -107,12 +106,15 @@ def find_browser(configured: str, *, sandbox: bool) -> str:
 
 
 class BrowserProcess:
-    """One Chromium with an empty profile in a folder that goes when it does. Not thread-safe."""
+    """One Chromium process with an empty profile in a temporary folder.
+
+    Not thread-safe.
+    """
 
     def __init__(self, program: str, *, largest_message: int, sandbox: bool = True) -> None:
         """
         Raises:
-            WorkError: it cannot be started.
+            WorkError: the program cannot be started.
         """
         _sweep_folders()
         self._largest = largest_message
@@ -164,7 +166,7 @@ class BrowserProcess:
         self.flush()
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send as many of the unsent bytes as the pipe accepts."""
         try:
             while self._unsent:
                 del self._unsent[: os.write(self._output, memoryview(self._unsent)[:_PIECE])]
@@ -174,8 +176,9 @@ class BrowserProcess:
             self.broken = True
 
     def receive(self) -> list[Message]:
-        """Return the received messages. `broken` is set if the browser has ended, or sends more
-        than a page of allowed size.
+        """Return the received messages.
+
+        Sets `broken` if the browser has ended, or if a message is too large.
         """
         self.flush()
         try:
@@ -200,11 +203,11 @@ class BrowserProcess:
         return messages
 
     def memory(self) -> int:
-        """Return the memory of its processes in bytes."""
+        """Return the memory of the browser's processes in bytes."""
         return group_memory(self.pid)
 
     def close(self) -> None:
-        """End it with all its processes, and remove its folder."""
+        """End the browser with all its processes, and remove its folder."""
         if not self.pid:
             return
         for descriptor in (self._input, self._output):

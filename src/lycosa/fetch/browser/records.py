@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, frozen=True)
 class BrowserLimits:
-    """Of one page: time in the browser, requests, bytes loaded or grown to. Of the browser: pages
-    at once, memory.
+    """Limits of a page and of the browser.
+
+    Of a page: `page_ms`, `requests`, and `bytes`, for loaded resources and for the document. Of the
+    browser: `pages` at a time, and `memory` in bytes.
     """
 
     pages: int
@@ -22,8 +24,8 @@ class BrowserLimits:
 class RenderJob:
     """One page to render.
 
-    `head` are the response fields that the browser receives. Afterwards `html` holds the document,
-    or `error` the reason why there is none: `timeout`, `memory`, `too_large`, `crashed`, `left`,
+    `head`: the response fields that the browser receives. The result is the document in `html`, or
+    in `error` the reason why there is none: `timeout`, `memory`, `too_large`, `crashed`, `left`,
     `failed`.
     """
 
@@ -36,7 +38,7 @@ class RenderJob:
     html: bytes = b""
     error: str = ""
     token: object = None
-    alone: bool = False  # it was in the browser when that died
+    alone: bool = False  # rendered alone, because the browser died while it was rendered
     requests: int = 0
     loaded: int = 0  # bytes
 
