@@ -333,7 +333,7 @@ class Workspace:
 
 
 def submission_config(workspace: Workspace, collection: str) -> Config:
-    """Return the settings for a submission; other invalid collections are left out.
+    """Return the settings for a submission, without other invalid collections.
 
     Raises:
         UsageError: the collection is invalid.

@@ -83,7 +83,7 @@ def _path_key(path: str) -> str:
     for segment in _unescape(path).split(b"/")[1:]:
         if segment == b".." and segments:
             segments.pop()
-        elif segment != b".":  # above the root, `..` stays: so do the tools that look keys up
+        elif segment != b".":  # above the root, `..` remains, as in tools that look up keys
             segments.append(segment)
     key = "/" + quote_from_bytes(b"/".join(filter(None, segments)), safe=_UNESCAPED).lower()
     for session in _PATH_SESSIONS:
@@ -108,7 +108,7 @@ def _without_last(pattern: re.Pattern[str], text: str, replacement: str) -> str:
 
 
 def _unescape(text: str) -> bytes:
-    """Percent-decode until nothing changes: archives met URLs that were escaped several times."""
+    """Percent-decode repeatedly: archives have URLs with repeated escaping."""
     data = text.encode("utf-8", "surrogatepass")
     while (plain := unquote_to_bytes(data)) != data:
         data = plain

@@ -14,8 +14,9 @@ Answer = TypeVar("Answer")
 
 
 class Poll(Generic[Answer]):
-    """A call that is repeated in a thread of `threads`. `answer` is its last result, `trouble` why
-    the last call failed.
+    """A call that is repeated in a thread of `threads`.
+
+    `answer`: its last result; `trouble`: why the last call failed, or "".
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class Poll(Generic[Answer]):
     def look(self) -> None:
         """Store the result of a finished call, and start the next if it is due.
 
-        Raises the exceptions of the call.
+        Raises the exceptions of the call, except `Unreachable`.
         """
         now = self._clock.monotonic_ms()
         asking = self._asking

@@ -13,13 +13,14 @@ from lycosa.store.storage.storage import open_storage
 
 FILE = f"{FOLDER}/cluster.json"
 SILENT_MS = 30_000
-"""The leading coordinator writes every 2 s. After this time without an update there is no leader,
-or the clocks differ by as much.
+"""Time without an update from which there is no leader, or clocks differ.
+
+The leading coordinator writes every 2 s.
 """
 
 
 def cluster_status(root: str, clock: Clock | None = None) -> dict[str, Any] | None:
-    """Return the last report of the coordinator; None if there is none that can be read.
+    """Return the last report of the coordinator; None without a valid one.
 
     Keys as the coordinator writes them: `leader`, `engine`, `dashboard` ("" without), `written_at`,
     `cpu_s` (its own), `log_head`, `ended`, `nodes` (`name`, `address`, `cpus`, `alive`), `workers`
@@ -65,5 +66,5 @@ def cluster_status(root: str, clock: Clock | None = None) -> dict[str, Any] | No
 
 
 def rate_of(worker: Mapping[str, Any]) -> float:
-    """Return the pages a second of a worker; 0 if not reported yet."""
+    """Return the pages per second of a worker; 0 if not reported yet."""
     return float((worker.get("progress") or {}).get("rate") or 0.0)

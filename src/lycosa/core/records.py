@@ -348,7 +348,7 @@ class UrlRow:
     last_modified: str = ""
     digest: str = ""
     text_digest: int = 0  # xxh3_64 of the text at the last visit; 0: no text
-    captured_at: int = 0  # when the payload was last archived whole
+    captured_at: int = 0  # when the complete payload was last archived
     record_id: str = ""  # of that capture; revisit records refer to it
     importance: float = 0.0  # 0: unknown
     change_rate: float = 0.0  # estimated changes a day; 0: unknown

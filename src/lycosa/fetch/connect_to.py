@@ -66,6 +66,6 @@ def _port(text: str, entry: str) -> int | None:
 def find_override(
     overrides: Sequence[ConnectOverride], host: str, port: int
 ) -> ConnectOverride | None:
-    """Return the first entry that matches, as curl takes it."""
+    """Return the first matching entry, as curl does."""
     bare = _bare(host)
     return next((override for override in overrides if override.matches(bare, port)), None)

@@ -43,12 +43,14 @@ class Resolution(NamedTuple):
 
 
 class Resolver:
-    """Resolves names in threads. `ask` and `take` are for one other thread; `wakes` is a descriptor
-    that is readable when there are results.
+    """Resolves names in threads.
+
+    Call `ask` and `take` from one other thread. `wakes`: a descriptor that is readable when there
+    are results.
     """
 
     def __init__(self, most: int) -> None:
-        """`most`: concurrent look-ups."""
+        """`most`: maximum number of concurrent look-ups."""
         self._most = most
         self._orders: queue.SimpleQueue[Endpoint | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -139,8 +141,9 @@ def look_up(endpoint: Endpoint) -> Resolution:
 
 
 def is_name(host: str) -> bool:
-    """Return whether the host of a normalised URL must be resolved: it is no address, and no name
-    that libcurl answers itself.
+    """Return whether the host of a normalised URL must be resolved.
+
+    Addresses, and names that libcurl resolves itself, need not be.
     """
     last = host.rpartition(".")[2]
     return not (last.isdigit() or last in ("", "localhost", "onion") or host[:1] == "[")

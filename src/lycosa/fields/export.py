@@ -45,7 +45,9 @@ class ItemReport:
 
 
 def export_items(workspace: Workspace, path: str, selection: ItemSelection) -> ItemReport:
-    """Write items to a file, whole or not at all; its name decides on the format.
+    """Write items to a file, completely or not at all.
+
+    The file name determines the format.
 
     Raises:
         UsageError: the format or the schema is unknown.

@@ -1,9 +1,9 @@
 """Reads WARC records from a file with one gzip member per record, in bounded memory.
 
-A file that a killed process left may end inside a record: that is no damage, and reading stops at
-the last complete record. Bytes in the middle that do not inflate are damage. A later record of the
-same file, identified by its WARC-Warcinfo-ID, distinguishes the two: a WARC that a server sent as a
-body has another id, so nothing is ever read from inside a body.
+A file of a killed process may end inside a record: that is not damage, and reading stops at the
+last complete record. Bytes in the middle that cannot be inflated are damage. A later record of the
+same file, identified by its WARC-Warcinfo-ID, distinguishes the two. A WARC that a server sent as a
+body has another ID, so records inside a body are never read.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from lycosa.core.errors import ArchiveError
 _WINDOW = 1 << 17
 _MAX_WINDOW = 1 << 24
 _FIELDS_LIMIT = 1 << 20  # the WARC fields of one record; ours take under 1 KiB plus the URL
-_GLANCE = 512  # a member's header and the first block's code tables fit in
+_GLANCE = 512  # enough for a member's header and the code tables of its first block
 # A gzip header as writers make it (RFC 1952 section 2.3): deflate, at most a name and an extra
 # field, a known system.
 _MEMBER = re.compile(rb"\x1f\x8b\x08[\x00\x04\x08\x0c].{4}[\x00\x02\x04][\x00-\x0d\xff]", re.DOTALL)
 _MEMBER_BYTES = 10
-# isal's stub forgets that it is a class
+# isal's type stub does not declare it as a class
 _InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]
 
 
 class Record(NamedTuple):
-    """One WARC record. Names in `headers` are in lower case, the first of equal names counts;
-    `length` is the compressed size in bytes.
+    """One WARC record.
+
+    `headers`: names in lower case; of equal names, the first one. `length`: compressed size in
+    bytes.
     """
 
     offset: int
@@ -63,21 +65,20 @@ class _Torn(Exception):
 
 
 class _Broken(Exception):
-    """The bytes are no gzip member with a WARC record in it."""
+    """The bytes are not a gzip member with a WARC record."""
 
 
 def read_records(
     path: str | Path, *, on_damage: Callable[[Damage], None] | None = None
 ) -> Iterator[Record]:
-    """Yield the records of a WARC file in order. A torn tail is no error.
+    """Yield the records of a WARC file in order. A torn tail is not an error.
 
     With `on_damage` reading continues after damaged bytes, and each damaged range, including a torn
     tail, is reported.
 
     Raises:
-        ArchiveError: the file cannot be opened, is no WARC of gzip members, or (without
-        `on_damage`) is damaged in
-            the middle; it names the file and the offset.
+        ArchiveError: the file cannot be opened, is not a WARC of gzip members, or (without
+        `on_damage`) is damaged in the middle; the message has the file and the offset.
     """
     with RecordFile(path) as source:
         offset = 0
@@ -109,7 +110,8 @@ def read_record(path: str | Path, offset: int, length: int) -> Record:
     """Read the record at an offset; `length` is its compressed size, as in `visits` and CDXJ.
 
     Raises:
-        ArchiveError: there is no whole record of that size; it names the file and the offset.
+        ArchiveError: there is no complete record of that size; the message has the file and the
+        offset.
     """
     with RecordFile(path, window_bytes=min(max(length, 1), _MAX_WINDOW)) as source:
         record = source.read(offset)
@@ -167,7 +169,7 @@ class RecordFile:
         """Read the record that starts at an offset.
 
         Raises:
-            ArchiveError: there is no whole one; it names the file and the offset.
+            ArchiveError: it is not complete; the message has the file and the offset.
         """
         try:
             return self._record(offset)
@@ -211,7 +213,7 @@ class RecordFile:
         """Read the record that starts at `offset`.
 
         Raises:
-            _Torn, _Broken: there is none.
+            _Torn, _Broken: there is no complete record.
         """
         inflater = isal_zlib.decompressobj(31)
         data, position, allowed = bytearray(), offset, _FIELDS_LIMIT
@@ -248,8 +250,9 @@ class RecordFile:
         )
 
     def next_record(self, offset: int, warcinfos: Set[str]) -> int | None:
-        """Return the offset of the next complete record of these warcinfo records, None without
-        one.
+        """Return the offset of the next complete record, or None.
+
+        Only records with one of these warcinfo IDs count.
         """
         while offset < self.size:
             view = self._at(offset)
@@ -270,7 +273,10 @@ class RecordFile:
         return None
 
     def _may_be_record(self, offset: int) -> bool:
-        """Check cheaply: a body may contain the magic number millions of times."""
+        """Return whether a record may start at an offset. Fast.
+
+        A body may contain the magic number millions of times.
+        """
         try:
             return isal_zlib.decompressobj(31).decompress(self._at(offset)[:_GLANCE], 5) in (
                 b"WARC/",
@@ -288,7 +294,7 @@ def _record_fields(head: bytes) -> dict[str, str]:
 
 
 def parse_fields(lines: Iterable[str]) -> dict[str, str]:
-    """Return header fields with names in lower case; the first of equal names counts."""
+    """Return header fields by lower-case name; of equal names, the first."""
     headers: dict[str, str] = {}
     name = ""
     for line in lines:

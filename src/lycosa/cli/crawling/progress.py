@@ -87,7 +87,10 @@ def progress_line(progress: Progress) -> str:
 
 
 def stop_on_signals(crawl: Stoppable) -> None:
-    """Let Ctrl-C and SIGTERM commit and end a crawl; a second Ctrl-C ends it at once."""
+    """Let Ctrl-C and SIGTERM commit and end a crawl.
+
+    A second Ctrl-C ends it immediately.
+    """
 
     def stop(number: int, frame: FrameType | None) -> None:
         note(

@@ -1,4 +1,4 @@
-"""`lycosa token`: who may write through the server."""
+"""`lycosa token`: tokens for writing through the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The child process of a local engine: makes its object and answers calls until it is ended."""
+"""The child process of a local engine: creates an object, executes calls."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ from lycosa.processes.terminal import escape_output
 from lycosa.processes.threads import OnError, StopFlag, start_thread
 
 _CLOSE_S = 8.0
-"""Longest time for an object to close when its process is to end (SIGTERM, or death of the
-parent).
-"""
+"""Time limit for closing an object after SIGTERM or the parent's death."""
 _BACKLOG = 128
 
 
@@ -37,9 +35,9 @@ def serve_object(
     make: Callable[..., object],
     arguments: tuple[Any, ...],
 ) -> None:
-    """Make an object and answer the calls of `remote`.
+    """Create an object and execute the calls of `remote`.
 
-    If it cannot be made, the reason is written to `ID.error` and the exit code is 1. SIGTERM and
+    If it cannot be created, the reason is written to `ID.error` and the exit code is 1. SIGTERM and
     the death of the parent close the object and end the process; SIGHUP is ignored.
     """
     ending = StopFlag()
@@ -78,7 +76,10 @@ def _accept(listener: Listener, key: bytes, host: ObjectHost) -> None:
 
 
 def _answer(link: Connection, key: bytes, host: ObjectHost) -> None:
-    """Answer the calls of one connection in their order. It has to send the key first."""
+    """Execute the calls of one connection in order.
+
+    The caller must first send the key.
+    """
     with link, contextlib.suppress(OSError, EOFError):  # the caller has ended or stopped waiting
         if not hmac.compare_digest(link.recv_bytes(KEY_BYTES), key):
             return

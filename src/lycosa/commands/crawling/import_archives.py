@@ -1,6 +1,4 @@
-"""`import` from end to end: own the workspace, claim, load, take in archives file by file, index,
-release.
-"""
+"""`import`: own the workspace, claim, load, import, index, release."""
 
 from __future__ import annotations
 
@@ -30,8 +28,10 @@ _HEAD_BYTES = 1 << 20  # maximum size of a record without its body
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """How to import. `base`: the URL of a folder of pages; `in_scope`: only pages in the scope of
-    the collection; `index`: update the search index.
+    """Options of an import.
+
+    `base`: the URL of a folder of pages; `in_scope`: only pages in the scope of the collection;
+    `index`: update the search index.
     """
 
     base: str = ""
@@ -47,7 +47,10 @@ def import_configured(
     options: ImportOptions = ImportOptions(),
     observer: Callable[[Imported], None] | None = None,
 ) -> Imported:
-    """Import into a collection as lycosa.toml configures it. Raises as `import_files`."""
+    """Import into a collection with its settings in lycosa.toml.
+
+    Raises the errors of `import_files`.
+    """
     collection = next((each for each in config.collection if each.name == name), None)
     if collection is not None and collection.seed_file:
         seeds = map(typed_url, read_seeds(collection.seed_file))
@@ -71,7 +74,7 @@ def import_files(
     and the others are read.
 
     Raises:
-        UsageError: a path does not exist, or nothing names the URLs of a folder.
+        UsageError: a path does not exist, or the URLs of a folder are unknown.
         OwnedError: another process is crawling in this workspace.
         WorkError: the disk is full, the archive or the log is damaged.
     """
@@ -150,7 +153,7 @@ def _import(
 
 @dataclass(frozen=True)
 class _Sources:
-    """Files to read. `limit_bytes`: of a body."""
+    """Files to read. `limit_bytes`: maximum size of a body."""
 
     paths: Sequence[str]
     base: str

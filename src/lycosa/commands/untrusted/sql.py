@@ -64,7 +64,7 @@ class _Child:
             raise EOFError
 
     def ask(self, request: list[Any], timeout_s: float) -> dict[str, Any] | None:
-        """Return the answer; None if the time is over."""
+        """Return the response; None if there is none within `timeout_s`."""
         self.queries += 1
         self._pipe.send_bytes(json.dumps(request).encode())
         if not self._pipe.poll(timeout_s):

@@ -23,8 +23,9 @@ from lycosa.processes.terminal import escape_output
 _MAX_CHILDREN = 2
 
 _MAX_SECONDS = 60
-"""Longest time for one page: the slowest page of the hostile server takes under 5 s on one busy
-core.
+"""Time limit for one page.
+
+The slowest page of the hostile server takes under 5 s on one busy core.
 """
 
 
@@ -40,7 +41,7 @@ def _serve(reader: Reader, pipe: Connection) -> None:
 
 
 class ChildReader:
-    """The same answers as `Reader`, from a child process that may die."""
+    """Returns the results of `Reader` from a child process that may die."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

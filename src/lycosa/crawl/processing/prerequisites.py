@@ -110,7 +110,7 @@ class RobotsProcessor:
         elif queue is not None:
             entry = crawl.robots.received(task.origin, exchange)
             queue.row.replace_robots(entry)
-            # the fetch is booked on the host that answered
+            # the fetch is recorded at the host of the last redirect; the origin's host gets a pause
             if origin_id.host_key != task.identity.host_key:
                 self._rest.rest(queue, crawl.robots.crawl_delay_ms(task.origin), lasting=True)
             crawl.buffer.batch.change_host(queue.row)

@@ -85,9 +85,10 @@ def check_seeds(seeds: Iterable[str], collection: Collection) -> None:
 def seeds_of(
     before: Mapping[str, Any], collection: Collection, new: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Return all seeds of a collection: those of earlier calls, of its configuration, then new
-    ones; each once, without user names and passwords. Seeds of earlier calls that the settings now
-    refuse are skipped.
+    """Return all seeds of a collection, each once.
+
+    They have no user names and passwords. The order is: seeds of earlier calls, of the
+    configuration, new ones. Seeds of earlier calls that the current settings refuse are omitted.
 
     Raises:
         UsageError: a configured or new seed cannot be used.
@@ -104,7 +105,7 @@ def seeds_of(
 
 @dataclass(slots=True, frozen=True)
 class CrawlPlan:
-    """Settings and the collections to work. `bad`: collection -> why it is left out."""
+    """Settings and collections to crawl. `bad`: invalid collection -> problem."""
 
     config: Config
     jobs: tuple[Job, ...]
@@ -131,8 +132,9 @@ def make_plan(
     file, or else those of earlier calls.
 
     Raises:
-        UsageError: a chosen collection is not configured. ConfigError: the file is wrong outside
-        its collections, no collection is valid, or `fetch.contact` is needed.
+        UsageError: a chosen collection is not configured.
+        ConfigError: the file is invalid outside its collections, no collection is valid, or
+        `fetch.contact` is required.
     """
     bad: dict[str, str] = {}
     config = parse_config(text, source, overrides, bad)
@@ -167,12 +169,13 @@ def make_plan(
 
 
 def seeds_for(collection: Collection, before: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a collection's seeds: the configured ones and those of the seed file, or else those of
-    earlier calls.
+    """Return a collection's seeds, configured or in its seed file.
+
+    Without any, they are those of earlier calls.
 
     Raises:
-        UsageError: the seed file cannot be read, a seed or feed cannot be used, or there are no
-        seeds though the scope needs them.
+        UsageError: the seed file cannot be read, a seed or feed cannot be used, or the scope
+        requires seeds and there are none.
     """
     named = [
         *collection.seeds,
@@ -189,7 +192,7 @@ def require_contact(settings: FetchSettings, jobs: Iterable[Job]) -> None:
     """Refuse to crawl public hosts continuously without a contact.
 
     Raises:
-        ConfigError: a seed's host is public, and there is no contact in `fetch.contact` or
+        ConfigError: the host of a seed is public, and there is no contact in `fetch.contact` or
             User-Agent.
     """
     if is_reachable_contact(settings.contact, settings.user_agent):
@@ -211,8 +214,9 @@ def require_contact(settings: FetchSettings, jobs: Iterable[Job]) -> None:
 
 
 def _is_public_host(host: str) -> bool:
-    """Return whether a host is a public address, or a name that may lead to one: only localhost
-    cannot.
+    """Return whether a host is or may resolve to a public address.
+
+    All names may, except localhost.
     """
     name = host.removesuffix(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
@@ -239,7 +243,7 @@ CONTACT_NEEDED = (
 """Error of `lycosa run` without a contact."""
 
 _LABEL = r"[^\W_](?:[\w-]{0,61}[^\W_])?"
-# a top-level domain has two characters or more, and is no number
+# a top-level domain has two characters or more, and is not a number
 _NAME = rf"(?:{_LABEL}\.)+[^\W\d_](?:[\w-]{{0,61}}[^\W_])"
 _WEB = lazy_pattern(rf"https?://({_NAME})\.?(?::\d{{1,5}})?(?=[/?#\s)>;,\"']|$)", re.IGNORECASE)
 _MAIL = lazy_pattern(
@@ -250,14 +254,16 @@ _RESERVED = lazy_pattern(
     r"(?:.*\.)?(?:example\.(?:com|net|org)|example|test|invalid|localhost|local|internal)",
     re.IGNORECASE,
 )
-"""Reserved names (RFC 2606, RFC 6761, RFC 6762, ICANN's .internal), probably copied from
-documentation.
+"""Reserved names (RFC 2606, RFC 6761, RFC 6762, ICANN's .internal).
+
+A contact with such a name was probably copied from documentation.
 """
 
 
 def is_reachable_contact(contact: str, user_agent: str) -> bool:
-    """Return whether `fetch.contact`, or else the User-Agent itself, names an http(s) URL or a mail
-    address on the public Internet.
+    """Return whether `fetch.contact` or the User-Agent has a public contact.
+
+    A contact is an http(s) URL or a mail address.
     """
     return any(
         not _RESERVED.fullmatch(name)

@@ -23,11 +23,11 @@ def read_config(
     collection: str = "",
     bad: MutableMapping[str, str] | None = None,
 ) -> Config:
-    """Return the configuration of a workspace (lycosa.toml, if there is one) with overrides
-    (`section.key=value`) applied.
+    """Return the configuration of a workspace, with overrides.
 
-    A `collection` that is missing in the file has all settings at their defaults. With `bad`, an
-    invalid collection is left out and reported there.
+    It is read from lycosa.toml, if that exists; overrides have the form `section.key=value`. A
+    `collection` that is missing in the file has default settings. With `bad`, invalid collections
+    are omitted, and `bad` gets their problems.
 
     Raises:
         ConfigError: a setting is invalid.
@@ -46,8 +46,9 @@ def read_config(
 
 
 def decode_config(content: bytes, path: str) -> str:
-    """Return the text of a settings file. Raises ConfigError, which names the line, if it is not
-    UTF-8.
+    """Return the text of a settings file.
+
+    Raises ConfigError, with the line, if it is not UTF-8.
     """
     try:
         return content.decode("utf-8")
@@ -66,8 +67,9 @@ def called_collection(
     strategy: str = "",
     seeds: Sequence[str] = (),
 ) -> Collection:
-    """Return the named collection with a call's options applied; `seeds` are those of its seed
-    file, `delay` is in ms.
+    """Return the named collection with a call's options.
+
+    `seeds`: those of its seed file; `delay`: in ms.
 
     Raises:
         UsageError: an option is wrong.

@@ -1,4 +1,4 @@
-"""Interfaces through which parts of a session and features take part in a crawl."""
+"""Interfaces of a crawl for the parts of a session and for features."""
 
 from __future__ import annotations
 

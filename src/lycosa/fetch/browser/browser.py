@@ -1,11 +1,11 @@
 """Renders pages in Chromium.
 
-The browser receives the response of a page, the caller answers or refuses the requests of its
-scripts, and the browser returns the document. `Browser` renders several pages at once; call `pump`
-every few milliseconds while there are pending jobs. Each page has its own context without shared
-cookies, storage or cache. If a page does not end, uses too much memory, opens windows or crashes a
-process, only its job ends with an error. If the browser dies with several pages, each is tried once
-more alone.
+The browser receives the response of a page, the caller responds to the requests of its scripts or
+refuses them, and the browser returns the document. `Browser` renders several pages concurrently;
+call `pump` every few milliseconds while there are pending jobs. Each page has its own context
+without shared cookies, storage or cache. If a page does not end, uses too much memory, opens
+windows or crashes a process, only its job ends with an error. If the browser dies while it renders
+several pages, each is tried once more alone.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from lycosa.fetch.browser.records import BrowserLimits, RenderJob
 
 _PAGES_A_PROCESS = 200
 _MEMORY_EVERY_MS = 500
-_START_MS = 20_000  # for the start of the browser
-_IDLE_MS = 60_000  # without a page, until the browser is ended, for it is large
+_START_MS = 20_000  # time limit for the start of the browser
+_IDLE_MS = 60_000  # idle time after which the browser is ended, because it is large
 # pause after a browser failed to start; pages are then read without rendering
 _MAX_BAD_STARTS, _CLOSED_MS = 3, 600_000
 _ESCAPED = 6  # bytes of JSON that a character may take
@@ -49,21 +49,22 @@ class Browser:
 
     @property
     def pending(self) -> int:
-        """The number of jobs that were begun and not handed back."""
+        """The number of jobs that were begun and not yet returned."""
         return len(self._waiting) + len(self._pages) + len(self._done)
 
     @property
     def waiting(self) -> int:
-        """The number of jobs that no page is open for."""
+        """The number of jobs that wait for a page in the browser."""
         return len(self._waiting)
 
     def begin(self, job: RenderJob) -> None:
-        """Render a page; `pump` hands it back."""
+        """Start to render a page; `pump` returns its job."""
         self._waiting.append(job)
 
     def pump(self) -> tuple[list[ResourceRequest], list[RenderJob]]:
-        """Continue all pages; return their new requests, and the jobs that are done. Never
-        waits.
+        """Continue all pages, and return their new requests and finished jobs.
+
+        Never waits.
         """
         now_ms = _now_ms()
         since_ms = now_ms - self._pumped_at if self._pumped_at else 0
@@ -88,7 +89,7 @@ class Browser:
     def give(
         self, request: ResourceRequest, status: int, head: list[tuple[str, str]], payload: bytes
     ) -> None:
-        """Answer a request of a page. More bytes than it may load end it."""
+        """Send the response to a request. The page ends if it exceeds its bytes."""
         request.page.give(request.request_id, _now_ms(), status, head, payload)
 
     def refuse(self, request: ResourceRequest) -> None:
@@ -96,7 +97,7 @@ class Browser:
         request.page.refuse(request.request_id, _now_ms())
 
     def stop(self) -> list[RenderJob]:
-        """End everything; return the jobs that were not handed back."""
+        """End the browser, and return the jobs that were not yet returned."""
         jobs = [*self._waiting, *(page.job for page in self._pages), *self._done]
         self._waiting.clear()
         self._done = []
@@ -170,7 +171,7 @@ class Browser:
                 continue
             page.watch(now_ms, since_ms)
             if page.job.error == "timeout":
-                # its process may never end: the browser ends with the other pages
+                # the page's process may never end: end the browser after the other pages
                 self._rendered = _PAGES_A_PROCESS
         if now_ms - self._measured_at > _MEMORY_EVERY_MS:
             self._measured_at = now_ms
