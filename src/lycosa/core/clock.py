@@ -34,7 +34,7 @@ class ClockStep:
         self._offset = clock.now_ms() - clock.monotonic_ms()
 
     def back_ms(self) -> int:
-        """Return by how much since the last call; 0 if by less than a second."""
+        """Return the step back since the last call (ms); 0 if it is under 1 s."""
         began = self._clock.monotonic_ms()
         offset = self._clock.now_ms() - began
         if self._clock.monotonic_ms() - began >= _STEP_MS:

@@ -2,7 +2,7 @@
 
 The standard library compiles six methods of each class, which took a fifth of the start of a crawl
 (docs/decisions/0036-start-up.md). Here only `__init__` is compiled; the others are shared code.
-Type checkers refuse assignments to fields of frozen classes; at run time nothing does.
+Type checkers refuse assignments to fields of frozen classes; there is no check at run time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _add_comparison(cls: Any, frozen: bool) -> None:
     names = [field.name for field in dataclasses.fields(cls) if field.compare]
     values: Callable[[Any], tuple[Any, ...]] = (
         attrgetter(*names)
-        if len(names) > 1  # of one name it returns no tuple
+        if len(names) > 1  # for one name it does not return a tuple
         else lambda self: tuple(getattr(self, name) for name in names)
     )
 

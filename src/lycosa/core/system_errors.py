@@ -39,7 +39,7 @@ def is_disk_full(error: BaseException | None) -> bool:
 def refusal(error: BaseException | None) -> str:
     """Return a message if an error or one of its causes is an error of the system, else ""."""
     for number, path in _refusals(error):
-        # a refused port has no path
+        # errors about ports have no path
         if number in _ADVICE and (path or number not in (errno.EACCES, errno.EPERM)):
             where = f"{path}: " if path else ""
             return f"{where}{os.strerror(number)}. {_ADVICE[number]}; committed data is not lost"

@@ -41,7 +41,9 @@ _LIMIT = 2**53
 
 
 def parse_duration_ms(text: str) -> int:
-    """`"1m30s"` -> 90000. Units: ms s m (min) h d w; `0` needs none.
+    """Return a duration in milliseconds: `"1m30s"` -> 90000.
+
+    Units: ms s m (min) h d w; `0` needs none.
 
     Raises:
         UsageError: no unit, an unknown unit, a negative value, or more than 285,000 years.
@@ -61,7 +63,10 @@ def parse_duration_ms(text: str) -> int:
 
 
 def format_duration(milliseconds: float) -> str:
-    """90000 -> `"1m30s"`, 1500 -> `"1.5s"`: exact to the millisecond, not negative."""
+    """Format a duration of at least 0, exact to the millisecond.
+
+    90000 -> `"1m30s"`, 1500 -> `"1.5s"`.
+    """
     rest = round(milliseconds)
     if rest < 1_000:
         return f"{rest}ms" if rest else "0s"
@@ -78,8 +83,9 @@ def format_duration(milliseconds: float) -> str:
 
 
 def parse_size(text: str) -> int:
-    """`"64MiB"` -> 67108864 (bytes). Units: B KB MB GB KiB MiB GiB TiB, in any case; `0` needs
-    none.
+    """Return a size in bytes: `"64MiB"` -> 67108864.
+
+    Units: B KB MB GB KiB MiB GiB TiB, in any case; `0` needs none.
 
     Raises:
         UsageError: no unit, an unknown one, a negative value, or more than 8 PiB.
@@ -100,7 +106,10 @@ def parse_size(text: str) -> int:
 
 
 def write_size(size: int) -> str:
-    """65536 -> `"64KiB"`, 1500 -> `"1500B"`: exact, in the largest binary unit that divides it."""
+    """Format a size exactly, in the largest binary unit that divides it.
+
+    65536 -> `"64KiB"`, 1500 -> `"1500B"`.
+    """
     if size == 0:
         return "0B"
     unit = next(unit for unit in ("TiB", "GiB", "MiB", "KiB", "B") if size % _SIZES[unit] == 0)
@@ -108,7 +117,7 @@ def write_size(size: int) -> str:
 
 
 def format_size(size: float) -> str:
-    """10485760 -> `"10MiB"`: rounded to at most one decimal."""
+    """Format a size with at most one decimal: 10485760 -> `"10MiB"`."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1023.5:  # 1024 is written in the next unit
             return (
@@ -121,7 +130,7 @@ def format_size(size: float) -> str:
 
 
 def format_time(at_ms: int) -> str:
-    """Milliseconds since 1970 -> `2026-11-21T10:26:18Z`."""
+    """Format milliseconds since 1970 as `2026-11-21T10:26:18Z`."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -131,5 +140,8 @@ def milliseconds(moment: datetime) -> int:
 
 
 def number_of(number: int, noun: str, plural: str = "") -> str:
-    """`1 link`, `2,000 links`; `plural` where it is not formed with s."""
+    """Return a number with its noun: `1 link`, `2,000 links`.
+
+    `plural`: only if it is not formed with s.
+    """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -1,4 +1,4 @@
-"""Basic authentication (RFC 7617), sent preemptively to the URLs that the operator named only."""
+"""Basic authentication (RFC 7617), sent preemptively to configured URLs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class BasicCredentials:
             password = secret_from(environment, each.password_env, "collection.auth")
             token = b64encode(f"{each.user}:{password}".encode()).decode()
             pairs.append((normalise(each.url).partition("?")[0], f"Basic {token}"))
-        self._pairs = sorted(pairs, key=lambda pair: -len(pair[0]))  # the nearest one counts
+        self._pairs = sorted(pairs, key=lambda pair: -len(pair[0]))  # the longest prefix applies
 
     def header(self, url: str) -> str:
         """Return the Authorization field for a normalised URL; "" without credentials."""

@@ -1,8 +1,8 @@
-"""Availability checks: one request each on a new connection, with the time of every step and the
-certificate of the server.
+"""Availability checks: single, measured requests on new connections.
 
-They run in a thread of their own, so that they measure the network and the server, and not the work
-of a crawl in the same process.
+Measured are the time of every step and the certificate of the server. Checks run in a separate
+thread, so that they measure the network and the server, and not the work of a crawl in the same
+process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lycosa.fetch.transfer import Transfer
 from lycosa.processes.threads import OnError, start_thread
 
 MAX_BODY_BYTES = 4 * 2**20
-"""Longer responses are cut."""
+"""Longer responses are truncated."""
 
 _WAIT_MS = 50  # maximum delay of a new check while others are in progress
 _CLOSE_S = 5.0
@@ -35,7 +35,7 @@ _CLOSE_S = 5.0
 
 @dataclass(slots=True)
 class Check:
-    """One check and its result. Times in milliseconds; None: the step was not reached."""
+    """One check and its result. Times in ms; None: the step was not reached."""
 
     url: str
     timeout_ms: int
@@ -76,7 +76,7 @@ class CheckFetcher(CurlFetcher):
     _resolve_prefix = ""  # the entry is replaced by the next check
 
     def __init__(self, settings: FetchSettings, guard: AddressGuard, clock: Clock) -> None:
-        """Raises ConfigError as `CurlFetcher` does."""
+        """Raises the errors of `CurlFetcher`."""
         body = min(settings.max_body, MAX_BODY_BYTES)
         longest = {
             "total_timeout": 600_000,
@@ -91,7 +91,7 @@ class CheckFetcher(CurlFetcher):
         )
 
     def check(self, check: Check) -> None:
-        """Begin a check; `wait` returns it as the token of its exchange."""
+        """Start a check; `wait` returns it as the token of its exchange."""
         self.start(Request(check.url, VisitKind.CHECK, token=check))
 
     def _must_be_looked_up(self, endpoint: Endpoint) -> bool:
@@ -137,10 +137,10 @@ class CheckFetcher(CurlFetcher):
 
 
 class CheckRunner:
-    """Runs checks in a thread. `start` and `take` are for one other thread."""
+    """Runs checks in a thread. Call `start` and `take` from one other thread."""
 
     def __init__(self, settings: FetchSettings, guard: AddressGuard, clock: Clock) -> None:
-        """Raises ConfigError as `CurlFetcher` does."""
+        """Raises the errors of `CurlFetcher`."""
         self._fetcher = CheckFetcher(settings, guard, clock)
         self._orders: queue.SimpleQueue[Check | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Check] = queue.SimpleQueue()
@@ -149,7 +149,7 @@ class CheckRunner:
         self._thread = start_thread(self._run, name="checks", on_error=OnError.REPORT)
 
     def start(self, check: Check) -> None:
-        """Begin a check."""
+        """Start a check."""
         self._orders.put(check)
 
     def take(self) -> list[Check]:
@@ -178,7 +178,10 @@ class CheckRunner:
                     self._done.put(exchange.token)
 
     def _begin(self) -> bool:
-        """Start new checks, waiting for one if none is in progress. False: the end."""
+        """Start new checks, after waiting for one if none is in progress.
+
+        Returns False after `close`.
+        """
         with suppress(queue.Empty):
             while True:
                 order = self._orders.get(block=not self._fetcher.active)
@@ -193,7 +196,7 @@ _OPTIONS = {
     pycurl.FORBID_REUSE: 1,
     pycurl.DNS_CACHE_TIMEOUT: 0,
     pycurl.OPT_CERTINFO: 1,
-    pycurl.SSL_SESSIONID_CACHE: 0,  # a resumed session shows no certificate
+    pycurl.SSL_SESSIONID_CACHE: 0,  # a resumed session has no certificate
 }
 
 

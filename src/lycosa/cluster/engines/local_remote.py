@@ -1,7 +1,7 @@
 """Calls to an object in a child process of this machine, over a unix socket.
 
-The engine's folder, which only this user can enter, has for each object: `ID.sock`, where it
-listens; `ID.pid`, its process; `ID.end`, why it has ended and will not be started again.
+The engine's folder is accessible only to this user. For each object it has `ID.sock`, its socket;
+`ID.pid`, its process ID; and after its final end `ID.end`, the reason.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _CONNECT_TIMEOUT_S = 1.0
 
 
 class LocalRemote:
-    """See `lycosa.cluster.engine.Remote`. Each process has connections of its own."""
+    """See `lycosa.cluster.engine.Remote`. A process has its own connections."""
 
     def __init__(self, name: str, path: str, key: bytes) -> None:
-        """`path`: of the object's files, without their extensions."""
+        """`path`: the path of the object's files, without extensions."""
         self.name = name
         self._path = path
         self._key = key
@@ -49,11 +49,11 @@ class LocalRemote:
         return NODE
 
     def file(self, kind: str) -> Path:
-        """Return one of its files in the engine's folder."""
+        """Return the path of the object's file with this extension."""
         return Path(f"{self._path}.{kind}")
 
     def ask(self, method: str, *arguments: Any, timeout_s: float) -> Any:
-        """See `Remote`. Waits for an object that is being started (again), too."""
+        """See `Remote`. Waits also while the object is being started or restarted."""
         deadline = time.monotonic() + timeout_s
         message = pickle.dumps((True, method, arguments))
         link = self._connect(deadline, timeout_s)
@@ -77,7 +77,7 @@ class LocalRemote:
         return outcome.unpack()
 
     def send(self, method: str, *arguments: Any) -> None:
-        """See `Remote`. Nothing is sent to an object that cannot be reached within a second."""
+        """See `Remote`. If the object is unreachable for 1 s, nothing is sent."""
         message = pickle.dumps((False, method, arguments))
         with contextlib.suppress(Unreachable, OSError):
             link = self._connect(time.monotonic() + _CONNECT_TIMEOUT_S, _CONNECT_TIMEOUT_S)
@@ -88,7 +88,7 @@ class LocalRemote:
         return self.file("pid").exists() and not self.file("end").exists()
 
     def has_ended(self) -> bool:
-        # the engine removes `pid` once it has waited for the process
+        # the engine removes `pid` after the end of the process
         return not self.file("pid").exists() and self.file("end").exists()
 
     def kill(self) -> None:
@@ -97,7 +97,7 @@ class LocalRemote:
             os.kill(int(self.file("pid").read_text()), signal.SIGKILL)
 
     def mark_ended(self, why: str) -> None:
-        """Record why the object has ended, unless that is recorded."""
+        """Record why the object has ended, unless a reason is already recorded."""
         with (
             contextlib.suppress(FileExistsError, FileNotFoundError),
             self.file("end").open("x") as note,
@@ -115,7 +115,7 @@ class LocalRemote:
         with contextlib.suppress(IndexError):
             while True:
                 link = self._idle.pop()
-                if not link.poll(0):  # else the process has ended
+                if not link.poll(0):  # a readable idle connection: the process has ended
                     return link
                 link.close()
         while True:

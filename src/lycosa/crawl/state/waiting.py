@@ -1,5 +1,6 @@
-"""URLs that wait: a snapshot by partition, renewed by the worker's loop each second and read from
-other threads; and, after the last commit, their number by reason.
+"""Waiting URLs: a snapshot by partition, and counts by reason at the end.
+
+The worker's loop renews the snapshot each second; other threads read it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ _COUNT_MS, _COUNT_SHARE = 1_000, 50
 
 @dataclass(slots=True, frozen=True)
 class IdlenessSnapshot:
-    """`idle` is true up to the log's entry `head`. `waiting`: known URLs by partition."""
+    """Whether a worker is idle, by the log entries up to `head`.
+
+    `waiting`: partition -> number of known URLs.
+    """
 
     idle: bool = False
     head: int = 0
@@ -33,7 +37,7 @@ class IdlenessSnapshot:
 
 
 class IdlenessTracker:
-    """Keeps the latest snapshot, which any thread may read."""
+    """Stores the latest snapshot, which any thread may read."""
 
     def __init__(self, crawl: CrawlState) -> None:
         self.latest = IdlenessSnapshot()
@@ -41,7 +45,7 @@ class IdlenessTracker:
         self._next_count = 0
 
     def renew(self, *, idle: bool, head: int) -> None:
-        """Record that everything up to entry `head` is applied."""
+        """Store a snapshot. All log entries up to `head` are applied."""
         crawl, clock = self._crawl, self._crawl.clock
         now = clock.monotonic_ms()
         waiting = self.latest.waiting
@@ -56,9 +60,9 @@ class IdlenessTracker:
 def waiting_by_partition(
     directory: HostDirectory, frontier: Frontier, held_partitions: HeldPartitions
 ) -> dict[int, int]:
-    """Known URLs that wait in each held partition.
+    """Return held partition -> number of waiting known URLs.
 
-    Parked hosts as the directory counts them, active ones as their rows do.
+    The directory has the counts of parked hosts, the rows of active hosts have theirs.
     """
     used = slice(0, len(directory))
     resting = np.where(directory.active[used], 0, directory.waiting[used])
@@ -74,8 +78,9 @@ def waiting_by_partition(
 def left_for_later(
     crawl: CrawlState, tables: LiveTables, collections: Iterable[str]
 ) -> Counter[str]:
-    """Return the number of waiting known URLs by reason: the last failure, `robots_unreachable`,
-    `host_paused`, `not_reached`.
+    """Return the number of waiting known URLs by reason.
+
+    Reasons: the last failure, `robots_unreachable`, `host_paused`, `not_reached`.
     """
     waiting = (
         tables.scan("urls")
