@@ -31,7 +31,7 @@ def plugin_entry_points() -> Sequence[EntryPoint]:
 
 
 def _may_have_plugins(place: str) -> bool:
-    """Return whether a `sys.path` entry has the group, or is an archive or egg."""
+    """Return whether a `sys.path` entry has the group or is an archive or egg."""
     path = Path(place)
     if path.is_file() or path.suffix == ".egg":
         return True

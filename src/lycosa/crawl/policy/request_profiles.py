@@ -192,7 +192,7 @@ class RequestBuilder:
         *,
         expects: Callable[[Task], bool] | None,
     ) -> None:
-        """`expects`: whether a response will be rendered: no 304 is requested."""
+        """`expects`: whether a response will be rendered; then without conditions."""
         self._crawl, self._profiles, self._logins, self._expects = crawl, profiles, logins, expects
         self._read_types = READ_TYPES if crawl.config.crawl.documents else TEXT_TYPES
         # by the names of the requesting collections

@@ -157,7 +157,8 @@ class ResponseProcessor:
         Returns a function that returns its body; process the exchange when it is parsed. Returns
         None and does nothing if nothing is to be parsed: process the exchange now. A page
         `to_render` is always archived, because its rendered content may change while its bytes do
-        not; and its host is always released, because its resources are requested from it.
+        not; and its host is always released, because its resources are requested from it. Other
+        documents do not release their host while too many of its documents wait.
         """
         crawl = self.crawl
         headers = parse_head(exchange.response_head)

@@ -42,8 +42,8 @@ CrawlListeners = list[CrawlListener]
 class PatternMatch:
     """A match of a watched text in a page.
 
-    `watch`: ID of the watch or operation; `positions`: the first of `count` character offsets in
-    the page's text; `context`: the text around the first.
+    `watch`: ID of the watch or of the `find` call; `positions`: the first of `count` character
+    offsets in the page's text; `context`: the text around the first.
     """
 
     watch: str
