@@ -73,9 +73,7 @@ class ItemExtractor(Protocol):
 
 
 class ReadsDocuments(Protocol):
-    """The parser of PDF, office files etc.
-    (`lycosa.crawl.documents.pool.DocumentPool`).
-    """
+    """The parser of documents, such as `lycosa.crawl.documents.pool.DocumentPool`."""
 
     def wants(self, exchange: Exchange) -> bool:
         """Return whether a response is a document."""
