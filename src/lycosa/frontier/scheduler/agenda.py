@@ -18,8 +18,8 @@ from lycosa.frontier.scheduler.reach import Unvisited
 
 
 class Agenda:
-    """`rules` by collection; others are not fetched. `only`: what this call may fetch, if not all
-    that is due. `budgets` limit refetches, by collection.
+    """`rules` by collection; others are not fetched. `only` restricts the URLs that this call
+    fetches; None: all that are due. `budgets` limit refetches, by collection.
     """
 
     def __init__(self, rules: Mapping[str, RecrawlRules], clock: Clock) -> None:
@@ -29,7 +29,7 @@ class Agenda:
         self.budgets: dict[str, Budget] = {}
 
     def restrict_to(self, only: Unvisited) -> None:
-        """Fetch nothing but what `only` admits."""
+        """Fetch only the URLs that `only` admits."""
         self.only = only
 
     def due_at(self, row: UrlRow) -> int | None:
