@@ -321,8 +321,8 @@ def letters_mask(word: str) -> int:
 
 
 def usual_fold(text: str) -> str:
-    """Return what `normalise.folded` makes of most phrases, faster. Forms that it makes are not
-    stored, so a change of it needs another `FORMAT`.
+    """Return the result of `normalise.folded` for most phrases, faster. Equal forms are not stored,
+    so a change of this function needs another `FORMAT`.
     """
     if text.isascii():
         return text.lower()
