@@ -2,8 +2,8 @@
 
     ID.order   the request (`HuntRequest` as JSON), until a daemon starts the hunt
     ID.jsonl   events, one per line (`lycosa.hunt.session`); the last is `ended` or `failed`.
-               For a hunt of the pages the first is `requested`, and the file is retained. A
-               missing file means that no client reads the events.
+               For a hunt started from the pages the first is `requested`, and the file is
+               retained. A missing file means that no client reads the events.
     ID.stop    stops the hunt
 
 A daemon ends its worker, runs the hunt in a child process, and starts the next worker (decision

@@ -1,8 +1,8 @@
 """The names of encodings: which label means which encoding, and which Python codec decodes it.
 
-Sources: WHATWG Encoding Standard, section 4.2 (names and labels); for what browsers no longer read
-but old pages and texts are in (`FURTHER`), the IANA registry of character sets and Python's table
-of standard encodings. Mostly data.
+Sources: WHATWG Encoding Standard, section 4.2 (names and labels); for encodings of old pages that
+browsers no longer support (`FURTHER`), the IANA registry of character sets and Python's table of
+standard encodings. Mostly data.
 """
 
 from __future__ import annotations

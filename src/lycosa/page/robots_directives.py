@@ -1,8 +1,8 @@
 """Permissions of a page: `meta name=robots` and X-Robots-Tag.
 
-No RFC defines them: this follows what the large search engines document. `unavailable_after`,
-`noarchive`, `nosnippet` and similar ones are ignored: they do not concern indexing or following
-now.
+No RFC defines them: this follows the documentation of the large search engines.
+`unavailable_after`, `noarchive`, `nosnippet` and similar ones are ignored: they do not concern
+indexing or following now.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the class, id and role of an element say about its part of the page: navigation, comments,
+"""The part of the page that the class, id and role of an element indicate: navigation, comments,
 advertising, or the article.
 
 Word sets, not a regular expression: class strings are split at everything that is no letter and at
@@ -12,7 +12,7 @@ import re
 from itertools import pairwise
 
 NEUTRAL, AWAY, BODY, NEVER, SECTION = range(5)
-"""Marks of a region: nothing known; not the article; the article itself."""
+"""Classes of regions: unknown; not the article; the article; hardly ever the article; a section."""
 
 _AWAY = """
     nav navbar navigation navheader navfooter menu menus submenu sidebar sidebars rail footer

@@ -1,4 +1,4 @@
-"""The walk of `lycosa.page.html.walk`, which also records markup: what Markdown is made from.
+"""The walk of `lycosa.page.html.walk`, which also records the markup for Markdown.
 
 Blocks are those of the plain walk, so that the main text is selected alike.
 """

@@ -26,7 +26,7 @@ _TRAILING_COMMA = re.compile(rf"{_STRING}|,(?=\s*+[}}\]])", re.DOTALL)
 
 
 def read_scripts(scripts: Sequence[str]) -> list[Any]:
-    """Return the values of scripts of type `application/ld+json`; what is no JSON is left out.
+    """Return the values of scripts of type `application/ld+json`; invalid JSON is left out.
 
     Accepted beyond RFC 8259: control characters in strings, comments, trailing commas, and markup
     comments around the script.
