@@ -250,7 +250,7 @@ class FederatedIndex:
     def _once(
         self, ranked: list[Ranked[Place]], steps: Mapping[int, QueryStep]
     ) -> list[Ranked[Place]]:
-        """Remove pages whose URL another backend has at a better rank."""
+        """Remove pages that another backend has at a better rank, by URL."""
         backends: dict[int, set[int]] = {}
         for page in ranked:
             backends.setdefault(page.host, set()).add(page.place[0])

@@ -54,7 +54,8 @@ MAX_HOPS = 3
 """Maximum number of times that a request is forwarded."""
 
 JOINED = 100
-"""Results of each backend that are merged by rank, whatever page is shown: one order for all pages.
+"""Results of each backend that are merged by rank, independent of the requested page, so that all
+pages have the same order.
 """
 
 _MAX_THREADS = 32

@@ -139,7 +139,7 @@ class Operator:
     meaning: str
     example: str
     read: Callable[[str], str] | None = None
-    wants: str = ""  # what a valid value is
+    wants: str = ""  # description of valid values
     negative: bool = True
 
 

@@ -52,8 +52,8 @@ PageTerms = tuple[tuple[str, str, float], ...]
 
 @dataclass(slots=True, frozen=True)
 class Expansion:
-    """Terms added to a question: (language of their fields, term, weight). Weights sum to what one
-    occurrence of each of the question's words would be multiplied by.
+    """Terms added to a question: (language of their fields, term, weight). A weight of 1 is that of
+    one occurrence of each of the question's words together.
     """
 
     terms: PageTerms
@@ -68,7 +68,7 @@ class Expansion:
         ]
 
     def terms_used(self) -> Iterator[Term]:
-        """Return the terms whose frequencies scores depend on."""
+        """Return the terms whose frequencies affect scores."""
         return ((text_field(BODY_ROLE, language), term) for language, term, _ in self.terms)
 
 

@@ -96,8 +96,8 @@ class SentenceTerms:
 
 
 def sentence_terms(reading: Reading, holding: Holding) -> SentenceTerms:
-    """Return what of a reading is scored. Function words count only in a query that has nothing
-    else.
+    """Return the words of a reading that are scored. Function words count only if it has no other
+    words.
     """
     function = function_words(reading.analyzer.language)
     plain = [
@@ -148,7 +148,7 @@ def sentence_expression(
 
     Args:
         added: terms of feedback, which match as the words do.
-        extra: what only adds to the score of pages that match.
+        extra: expressions that only add to the score of pages that match.
     """
     required, optional = list[Expression](), list[Expression]()
     must_match = len(reading.parts) <= MAX_PARTS_WITH_REQUIRED
