@@ -123,7 +123,7 @@ def create_app(
         root: the workspace; it may not have an index yet.
         status: returns the counts of the workspace.
         hosts: names that the Host header may carry; None: any (see `security.allowed_hosts`).
-        source: what is searched; None: the index of the workspace, in this process.
+        source: the index to search; None: that of the workspace, in this process.
         limits: limits on requests and changes; None: the defaults of the settings.
         key: signs sessions, where several processes serve together; empty: a new one.
     """

@@ -165,7 +165,7 @@ class Access:
         return name
 
     def _sign(self, payload: str, name: str) -> str:
-        """Holds the token's digest: a session ends with its token."""
+        """Sign with the token's digest, so that a session ends with its token."""
         token = self._tokens.all().get(name)
         return hmac.new(
             self._key,
