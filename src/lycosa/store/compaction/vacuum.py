@@ -48,7 +48,7 @@ _PURGE_FILE = re.compile(r"archive-[0-9a-f]{12}\.(warc\.gz|cdxj)|.*\.aside")
 
 @dataclass(slots=True, frozen=True)
 class VacuumReport:
-    """What was deleted. `gave_up`: why nothing was deleted."""
+    """The numbers of deleted files, bytes, entries and folders. `gave_up`: why nothing was."""
 
     files: int = 0
     bytes: int = 0

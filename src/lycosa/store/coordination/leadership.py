@@ -83,7 +83,7 @@ class LeaderNote:
 
 
 def epoch_path(epoch: int) -> str:
-    """`run/leader-00000007.json`."""
+    """Return the path of an epoch file: `run/leader-00000007.json`."""
     return f"{FOLDER}/leader-{epoch:08d}.json"
 
 

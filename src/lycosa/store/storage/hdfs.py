@@ -317,7 +317,7 @@ _BYTES = {"Content-Type": "application/octet-stream"}
 
 
 def _address(url: str) -> str:
-    """Return the address of a DataNode, as the NameNode knows it."""
+    """Return the address of a DataNode in the form that the NameNode excludes it by."""
     host = urlsplit(url).hostname or ""
     try:
         return socket.gethostbyname(host)
