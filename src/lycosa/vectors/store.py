@@ -277,7 +277,7 @@ def write_store(
     is_current: NDArray[np.bool_],
     new: Sequence[EncodedPage],
 ) -> ChunkStore:
-    """Publish the kept pages of a store and new ones, in place of all that was published.
+    """Publish the current pages of a store and new ones, and replace all published folders.
 
     Args:
         info: numbers of pages and chunks are not read.
