@@ -82,7 +82,7 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
 
 
 def make_anew(workspace: Workspace, analysis: Analysis = Analysis()) -> None:
-    """After a purge, replace all generations, which may contain purged pages, if there are any.
+    """Replace all generations, if there are any, after a purge: they may contain purged pages.
 
     Raises the same errors as `make_generation`.
     """

@@ -29,7 +29,7 @@ FAULT_BYTES = "charset_invalid"  # some bytes are not valid in the encoding used
 # multi-byte sequences after which valid UTF-8 is no accident (one in 30 for each, in GBK text)
 SURE_SEQUENCES = 6
 SUSPECT_SHARE = 0.25  # non-ASCII bytes among letters: more than any language in windows-1252 has
-# replaced characters among the non-ASCII ones from which a label is not believed
+# replaced characters among the non-ASCII ones from which a label is ignored
 BROKEN_SHARE = 0.05
 # half-width katakana among the non-ASCII characters; in Japanese text they are rare
 HALF_WIDTH_SHARE = 0.3

@@ -211,7 +211,7 @@ class Poller(Protocol):
 class _Poll:
     """`select.poll` with the interface of `select.epoll`.
 
-    It does not forget closed descriptors: `poll` returns them with POLLNVAL until `unregister`.
+    Closed descriptors stay registered: `poll` returns them with POLLNVAL until `unregister`.
     """
 
     def __init__(self) -> None:

@@ -41,7 +41,7 @@ class OutageNotifier:
         self._targets: dict[str, _Target] = {}
 
     def watch(self, monitors: Mapping[str, Monitor]) -> None:
-        """Set the monitors by URL. Outages of all others are forgotten."""
+        """Set the monitors by URL. Outages of all others are dropped."""
         self._monitors = monitors
         for name in {each for monitor in monitors.values() for each in monitor.notify}:
             if name not in self._targets:

@@ -40,7 +40,7 @@ _TIE_MS = 10_000  # hosts due within this time of each other are equally urgent
 BEHIND_MS = _TIE_MS + 1_000
 """Offset of the due time that moves a host behind all that are due now."""
 
-_BLOCK = 128 * 1_024  # hosts that are looked at together: a pick needs 5 MB
+_BLOCK = 128 * 1_024  # hosts that are compared at a time: a pick needs 5 MB
 
 
 class HostOrder(StrEnum):

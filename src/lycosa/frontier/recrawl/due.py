@@ -145,7 +145,7 @@ def due_at(rules: RecrawlRules, row: UrlRow, now: int | None = None) -> int | No
 
 
 def due_expr(rules: RecrawlRules, now: int | None = None) -> pl.Expr:
-    """`due_at` over the columns of `urls`: Int64 milliseconds since 1970, null for never.
+    """Return `due_at` over the columns of `urls`: Int64 ms since 1970, null for never.
 
     Reads state, visited_at, not_before and fails (times as Datetime("ms") or Int64), and for
     `fresh` depth, importance, change_rate, claim and silence; nulls are taken as 0. Rows of other

@@ -85,7 +85,7 @@ def interval_days(importance: ArrayLike, change_rate: ArrayLike, threshold: Arra
 
 
 def interval_of(importance: float, change_rate: float, threshold: float) -> float:
-    """`interval_days` of one page."""
+    """Return `interval_days` of one page."""
     if change_rate <= 0 or importance <= 0:
         return math.inf
     share = threshold * change_rate / importance
@@ -114,7 +114,7 @@ def claimed_interval(interval: float, change_rate: float, claim: float, silence:
 def claimed_intervals(
     intervals: Floats, change_rate: ArrayLike, claim: ArrayLike, silence: ArrayLike
 ) -> Floats:
-    """`claimed_interval` of n pages."""
+    """Return `claimed_interval` of n pages."""
     sure = np.clip(np.asarray(claim, dtype=np.float64), 0.0, HIGHEST_CLAIM)
     ahead = -np.log1p(-sure) / np.asarray(change_rate, dtype=np.float64)
     result: Floats = np.maximum(intervals - ahead, 0.0) / (

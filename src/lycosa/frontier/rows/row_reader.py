@@ -182,7 +182,7 @@ class HostRowReader:
             raise WorkspaceError(f"{file.path}: {error}; run `lycosa check`") from None
 
     def _portions(self, places: Places) -> Iterator[tuple[npt.NDArray[np.int64], Places]]:
-        """Hosts in the order of their places, as many at a time as have about PASS_ROWS rows."""
+        """Yield hosts in the order of their places, with about PASS_ROWS rows at a time."""
         order = np.argsort(places, kind="stable")
         ordered = places[order]
         sizes = np.zeros(places.size, np.int64)

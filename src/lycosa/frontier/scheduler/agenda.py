@@ -77,8 +77,8 @@ class Agenda:
         return due, {name for expression in due.values() for name in expression.meta.root_names()}
 
     def due_filter(self, collection: str, horizon: int) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
-        """Over the columns of `urls`, for rows of a collection: whether a URL is ever due, when at
-        the earliest, `is_near`.
+        """Return over the columns of `urls`, for rows of a collection: whether a URL is ever due,
+        when it may be fetched at the earliest, and `is_near`.
         """
         due = due_expr(self.rules[collection], self._clock.now_ms())
         is_due = (

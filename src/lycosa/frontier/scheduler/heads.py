@@ -123,7 +123,7 @@ class Heads:
         """Fill the heads from the table `urls`."""
         self.row_reader = row_reader
 
-    # -- when a host is looked at again
+    # -- when a host is examined again
     # ------------------------------------------------------------
 
     def look_at(self, queue: HostQueue, at_ms: int) -> None:

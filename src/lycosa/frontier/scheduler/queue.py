@@ -43,7 +43,7 @@ def kind_of(row: UrlRow) -> int:
 
 
 def kind_expr() -> pl.Expr:
-    """`kind_of` over the columns of `urls`."""
+    """Return `kind_of` over the columns of `urls`."""
     visited = pl.col("visited_at").cast(pl.Int64).fill_null(0) > 0
     operation = pl.col("operation").fill_null("")
     again = (

@@ -110,12 +110,12 @@ class Scheduler:
         )
 
     def load(self, row_readers: RowReaders) -> Iterator[pl.DataFrame]:
-        """`ParkedHosts.load`; the heads are filled from the same tables."""
+        """Call `ParkedHosts.load`; the heads are filled from the same tables."""
         self.heads.read_from(row_readers.urls)
         return self.parked.load(row_readers)
 
     def log_advanced(self, state: LogState) -> None:
-        """Read from the files that count in this state of the log."""
+        """Read from the live files of this state of the log."""
         if self.parked.row_readers is not None:
             self.parked.row_readers.refresh(state)
 

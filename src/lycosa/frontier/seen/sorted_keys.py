@@ -43,7 +43,7 @@ _SPILLED = np.dtype([("key", np.uint64), ("payload", np.uint16)])
 
 
 class SortedKeys:
-    """uint64 key -> uint16 payload. Without a folder everything stays in memory. Not thread-safe.
+    """uint64 key -> uint16 payload. Without a folder all keys are in memory. Not thread-safe.
 
     A new key's payload may have more bits: they are stored until compaction. When the disk is full,
     compaction is deferred and memory grows: the next commit stops the crawl and reports the reason.

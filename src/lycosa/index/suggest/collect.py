@@ -78,7 +78,7 @@ _PLAIN = rf"^(?:[\x00-\x7f]*|[{CYRILLIC}{HAN_AND_KANA}]+)$"
 class Collector:
     """Collects phrases from all pages, then words from those that `read_for_words` returns.
 
-    `share`: words are counted in one of so many pages.
+    `share`: words are counted in one page of this many.
     """
 
     share: int = 1

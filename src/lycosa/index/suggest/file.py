@@ -70,7 +70,7 @@ _MARKS = re.compile("[\u0300-\u036f]+")  # Unicode's combining diacritical marks
 
 @dataclass(slots=True, frozen=True)
 class SuggestInfo:
-    """Origin of a file: tables up to `log_entry`, made at `made_at` (ms) from so many `pages`."""
+    """Origin of a file: tables up to `log_entry`, made at `made_at` (ms) from `pages` pages."""
 
     log_entry: int
     made_at: int

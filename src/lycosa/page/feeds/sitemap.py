@@ -111,7 +111,7 @@ class _Entries:
         self._urls: set[str] = set()
 
     def add(self, url: str, modified_at: int | None, *, is_sitemap: bool = False) -> None:
-        """Add an entry, unless its URL is there already.
+        """Add an entry, unless there is one with the same URL.
 
         Raises:
             Enough: the limit is reached.

@@ -1,8 +1,8 @@
 """The part of the page that the class, id and role of an element indicate: navigation, comments,
 advertising, or the article.
 
-Word sets, not a regular expression: class strings are split at everything that is no letter and at
-capitals, and the words looked up. Calibrated on the tuning half of article-extraction (see
+Word sets, not a regular expression: class strings are split at capitals and at all signs that are
+no letters, and the words are looked up. Calibrated on the tuning half of article-extraction (see
 bench/extract.py) and on documentation sites.
 """
 
@@ -52,7 +52,7 @@ _AWAY_ROLES = frozenset(
 _STREAMED = re.compile(r"S:[0-9a-f]+")
 _UNFOLDS = re.compile(r"accordion|faq|\btab|collaps|toggle|answer|panel|expand")
 _CAPITAL = re.compile(r"([a-z])([A-Z])")
-_MAX_KNOWN = 20_000  # class and id strings remembered; a site has some hundred
+_MAX_KNOWN = 20_000  # cached class and id strings; a site has some hundred
 _CLASSES: dict[str, int] = {}
 
 

@@ -114,7 +114,7 @@ def types_of(entity: Entity) -> list[str]:
 
 
 def short_type(name: str) -> str:
-    """`http://schema.org/Product` -> `Product`; "" for types of other vocabularies."""
+    """Shorten `http://schema.org/Product` to `Product`; "" for types of other vocabularies."""
     name = name.strip()
     name = _SCHEMA_ORG.sub("", name[:100].strip())
     return name if name.isalnum() and name.isascii() and len(name) <= 50 else ""

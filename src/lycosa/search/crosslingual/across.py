@@ -210,7 +210,7 @@ class LanguageSearch:
 def merged(
     answers: Sequence[LanguageAnswer], shares: Sequence[float] = ()
 ) -> list[tuple[int, Ranked[Address]]]:
-    """Merge results: (number of the answer, page with comparable score), best first.
+    """Merge results: (index of the answer, page with comparable score), best first.
 
     `shares`: factors for the scores of each answer (default: 1).
     """

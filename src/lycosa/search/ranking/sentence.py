@@ -31,8 +31,8 @@ MIN_QUESTION_PARTS, MIN_MARKED_PARTS = 3, 2
 sentence.
 """
 MAX_PARTS_WITH_REQUIRED = 12
-"""Up to so many parts, quoted phrases, prefixes and words with an operator must match. Longer
-sentences are prose that quotes.
+"""Up to this number of parts, quoted phrases, prefixes and words with an operator must match.
+Longer sentences are prose that quotes.
 """
 MAX_TERMS = 128
 """Different content words that are scored. Of a longer sentence, the rarest."""

@@ -61,9 +61,7 @@ MAX_WAITING = 500
 """Anonymous requests of a kind that may wait."""
 
 MAX_REMOTE_SEARCHES = 16
-"""Concurrent searches if other servers take part: most of them wait for a
-answer.
-"""
+"""Concurrent searches if other servers take part: most of them wait for a response."""
 
 _SEARCHES = frozenset(
     {"/", "/api/v1/search", "/api/v1/similar", "/api/v1/passages", "/api/v1/chunks"}

@@ -97,8 +97,8 @@ def forwarded_hops(value: str) -> Sequence[tuple[str, str]]:
 
 
 def _host_of(node: str) -> str | None:
-    """`192.0.2.1:80`, `[2001:db8::1]:80` or an address without a port; None for a name, `unknown`
-    and `_hidden`.
+    """Return the address in `192.0.2.1:80`, `[2001:db8::1]:80` or without a port; None for a name,
+    `unknown` and `_hidden`.
     """
     node = node.strip()
     host = (

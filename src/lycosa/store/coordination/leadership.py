@@ -172,7 +172,7 @@ class Leadership:
 
 
 class LeaderCandidate:
-    """A process that wants to lead. Call `look` about every second until it returns a lease."""
+    """A process that may become the leader. Call `look` every second until it returns a lease."""
 
     def __init__(
         self,

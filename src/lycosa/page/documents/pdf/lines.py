@@ -118,7 +118,7 @@ def runs_of(words: Sequence[PdfWord]) -> list[Run]:
 
 
 class LineReader:
-    """Reads the lines of the pages of one document. Fonts are remembered."""
+    """Reads the lines of the pages of one document. Fonts are cached."""
 
     def __init__(self) -> None:
         self._fonts: dict[tuple[bytes, int, int], frozenset[str]] = {}
