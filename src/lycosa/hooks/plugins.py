@@ -109,7 +109,7 @@ class Plugins:
                 )
                 if result is not None and check is not None:
                     check(result)
-            except Exception as error:  # noqa: BLE001  code of others
+            except Exception as error:  # noqa: BLE001  third-party code
                 self._switch_off(implementation, name, error)
             else:
                 if result is not None:

@@ -207,7 +207,7 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
 
     @app.exception_handler(Exception)
     def our_fault(request: Request, error: Exception) -> Response:
-        # Starlette answers this one outside the middleware and raises the error again for the log.
+        # Starlette sends it outside the middleware and raises the error again for the log.
         response = respond(
             request,
             500,

@@ -24,7 +24,7 @@ from lycosa.serve.search.sources import Source
 from lycosa.serve.web.security import allowed_hosts
 
 MAX_CONNECTIONS = 1_000
-"""Maximum number of connections, most of them idle (uvicorn answers 503 to more).
+"""Maximum number of connections, most of them idle (uvicorn refuses more with 503).
 `lycosa.serve.web.concurrency` limits concurrent requests. Each takes a file handle and about 20 KB.
 """
 

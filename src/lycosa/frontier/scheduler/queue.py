@@ -147,7 +147,7 @@ class Head:
 
     order: CollectionOrder
     due_at: Callable[[UrlRow], int]
-    lines: list[Line] = field(default_factory=list)  # one of each kind that there was
+    lines: list[Line] = field(default_factory=list)  # one of each kind of URL so far
     served_at: int = 0
     turn: int = 0
 

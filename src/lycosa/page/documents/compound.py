@@ -104,7 +104,7 @@ def read_doc(payload: bytes, sink: Sink) -> None:
     characters.
 
     Raises:
-        Encrypted: it asks for a password.
+        Encrypted: it requires a password.
         Broken: no text was found.
     """
     compound = _Compound(payload, sink)
@@ -184,7 +184,7 @@ def read_ppt(payload: bytes, sink: Sink) -> None:
     Records of PowerPoint 95 are undocumented: the copy of the text that it stores is read.
 
     Raises:
-        Encrypted: it asks for a password.
+        Encrypted: it requires a password.
         Broken: there is no presentation in it.
     """
     compound = _Compound(payload, sink)

@@ -212,7 +212,7 @@ def read_xls(payload: bytes, sink: Sink) -> None:
     """Read names of sheets, and rows as lines, with calamine.
 
     Raises:
-        Encrypted: it asks for a password.
+        Encrypted: it requires a password.
         Broken: calamine does not open it.
     """
     try:

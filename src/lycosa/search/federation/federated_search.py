@@ -116,7 +116,7 @@ class FederatedSearch:
         return suggest_from(indexes, calls, request)
 
     def search(self, request: SearchRequest) -> SearchResults:
-        """Answer a query. Invalid input and backends without an answer raise nothing."""
+        """Answer a query. Invalid input and failed backends raise no error."""
         started = time.perf_counter()
         hops = self._hops if request.hops is None else max(0, min(request.hops, self._hops))
         calls = BackendCalls(self._pool, self._timeout_s)

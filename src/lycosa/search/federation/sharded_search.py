@@ -140,7 +140,7 @@ class ShardedSearch:
     def search(
         self, request: SearchRequest, hops: int = 0, timeout_s: float = 0.0
     ) -> SearchResults:
-        """Answer a query. Invalid input and dead replicas raise nothing."""
+        """Answer a query. Invalid input and dead replicas raise no error."""
         started = time.monotonic()
         self._describe()
         failed: set[str] = set()

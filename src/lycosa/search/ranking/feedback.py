@@ -2,8 +2,8 @@
 
 A relevance model (Lavrenko and Croft, "Relevance-based language models", SIGIR 2001), mixed with
 the question as in RM3 (Abdul-Jaleel et al., "UMass at TREC 2004"); terms are also weighted by
-inverse document frequency. `auto` leaves questions alone that one page answers far better than the
-others, since terms of the other pages would displace it.
+inverse document frequency. `auto` does not expand a question if one page has a far better score than
+the others, since terms of the other pages would displace it.
 """
 
 from __future__ import annotations

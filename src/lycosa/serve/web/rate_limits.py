@@ -23,8 +23,8 @@ first, and starts again with a full bucket.
 
 
 class RateLimiter:
-    """Buckets that fill by `a_second` up to `burst`. Threads may share it. A rate of 0 lets
-    everything through.
+    """Buckets that fill by `a_second` up to `burst`. Threads may share it. A rate of 0
+    disables the limit.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Delete obsolete files: replaced files, entries before a snapshot, files of killed processes.
 
-Live table and WARC files are never deleted. A reader of the log that was away longer than entries
-are retained starts from the snapshot. A reader with an older state than replaced files are retained
-must read the log again.
+Live table and WARC files are never deleted. A log reader whose next entry was deleted starts from
+the snapshot. A reader whose state is older than the retention of replaced files must read the log
+again.
 """
 
 from __future__ import annotations

@@ -227,7 +227,7 @@ class LeaderCandidate:
             created = self._storage.create(epoch_path(epoch), encode_note(draft))
         except OSError:
             created = False
-        if not created:  # it exists, or the answer was lost
+        if not created:  # it exists, or the response was lost
             present = _decode(self._storage.read(epoch_path(epoch)))
             if present is None or present.life != draft.life:
                 return None

@@ -94,7 +94,7 @@ class Transaction:
     def __exit__(self, *_: object) -> None:
         if self._committed:
             return
-        # An entry that was not read may be our own, if the answer to its creation was lost.
+        # An entry that was not read may be our own, if the response to its creation was lost.
         if not self._appending or self.state.log.read(self.state.head + 1) is None:
             for path in self._started:
                 self.state.log.storage.remove(path)

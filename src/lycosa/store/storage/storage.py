@@ -110,7 +110,7 @@ class Storage(Protocol):
 
     @abstractmethod
     def sync_folder(self, relative: str) -> None:
-        """Make the names in a folder durable; needed if the answer of `create` was lost."""
+        """Make the names in a folder durable; needed if the response to `create` was lost."""
         ...
 
     @abstractmethod
