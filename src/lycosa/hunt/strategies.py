@@ -205,7 +205,9 @@ class _Link:
 
 @dataclass(slots=True, frozen=True)
 class _Parent:
-    """A page that contains links. `inherited`: relevance for them; `steps`: as in `_Link`."""
+    """A page that contains links. `inherited`: the relevance that it passes on to them; `steps`: as
+    in `_Link`.
+    """
 
     relevance: float
     relevant: bool

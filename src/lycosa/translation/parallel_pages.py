@@ -190,7 +190,7 @@ def _declared(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pairs_by_url(pages: pl.DataFrame, hub: str) -> pl.DataFrame:
-    """Return the pairs by URL; of several pages in a language, one with its code in the URL."""
+    """Return the pairs by URL; of pages in one language, preferably one with its code."""
     one_each = pages.sort("place", "language", pl.col("coded").not_(), "url_hash").unique(
         ["place", "language"], keep="first", maintain_order=True
     )

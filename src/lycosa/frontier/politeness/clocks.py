@@ -268,7 +268,7 @@ class Clocks:
         return place.paused_until() if place is not None else 0
 
     def remove(self, host_key: int) -> int:
-        """Remove an idle host. Return the end of its pause, which is stored; 0: no clock."""
+        """Remove an idle host. Return the end of its pause, for the caller to store; or 0."""
         host = self._hosts.get(host_key)
         if host is None:
             return 0

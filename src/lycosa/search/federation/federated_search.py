@@ -90,7 +90,7 @@ class FederatedSearch:
 
     @property
     def own(self) -> LocalBackend:
-        """The first workspace, which the server belongs to."""
+        """The first workspace: that of the server or command."""
         return self._local[0]
 
     @property

@@ -317,7 +317,7 @@ _BYTES = {"Content-Type": "application/octet-stream"}
 
 
 def _address(url: str) -> str:
-    """Return the address of a DataNode in the form that the NameNode excludes it by."""
+    """Return the address of a DataNode, by which the NameNode can exclude it."""
     host = urlsplit(url).hostname or ""
     try:
         return socket.gethostbyname(host)
