@@ -111,10 +111,10 @@ def submit_find(
     collection: str,
     max_age_ms: int,
 ) -> Ordered:
-    """Submit URLs with a find: they, and all they lead to within the collection's scope, are looked
-    through.
+    """Submit URLs with a find: these pages, and all pages that they lead to within the collection's
+    scope, are searched.
 
-    Raises what `submit` raises.
+    Raises the same errors as `submit`.
     """
     workspace = Workspace.open(root)
     order = new_order(
@@ -130,7 +130,7 @@ def submit_find(
 
 
 class FindResults:
-    """What an order finds, as commits come."""
+    """The results of an order, read as they are committed."""
 
     def __init__(self, root: str, ordered: Ordered) -> None:
         self._workspace = Workspace.open(root)

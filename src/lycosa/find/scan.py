@@ -28,7 +28,7 @@ _SIGNS = frozenset(r"\.+*?()|[]{}^$#&-~")
 _SEVERAL = "".join(
     letter for letter in map(chr, range(0x80, 0x1_0000)) if len(letter.casefold()) > 1
 )
-_FOLDED_AT_ONCE = 30_000  # characters: what stays in a processor's cache
+_FOLDED_AT_ONCE = 30_000  # characters: their folded text fits into the processor's cache
 _KEY = ("collection", "host_key", "url_key")
 _COLUMNS = (*_KEY, "url", "fetched_at", "text")
 
@@ -99,7 +99,7 @@ class Scan:
             )
         if self._folding == Folding(case=True):
             return frame.filter(text.str.contains(_any_case(self._folded)))
-        # ASCII: folded by a call of Python's, if alone
+        # ASCII texts apart: only without other texts among them are they folded by one call
         plain = text.str.len_bytes() == text.str.len_chars()
         parts = [frame.filter(plain), frame.filter(~plain)]
         return pl.concat([part[sorted(self._held(part["text"].to_list()))] for part in parts])
@@ -162,7 +162,7 @@ def _pages_with(folded: Folded, needle: str, starts: Sequence[int]) -> Iterator[
         number = bisect_right(starts, folded.place(matches)) - 1
         last = number + 1 == len(starts)
         following = len(folded.text) + 1 if last else folded.index(starts[number + 1])
-        # a text that holds the sign between pages does not reach over it
+        # a needle that contains the separator does not match across two pages
         if matches + len(needle) < following:
             yield number
         if last:

@@ -37,7 +37,7 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
     """Compute and publish a generation. Translation tables get keys by `analysis`.
 
     Raises:
-        FileNotFoundError: a table's file went away meanwhile: call again.
+        FileNotFoundError: a file of a table was deleted meanwhile: call again.
         OSError: storage failed.
     """
     state = workspace.state()
@@ -82,9 +82,9 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
 
 
 def make_anew(workspace: Workspace, analysis: Analysis = Analysis()) -> None:
-    """After a purge, replace all generations, which may contain purged pages, if there are any.
+    """Replace all generations, if there are any, after a purge: they may contain purged pages.
 
-    Raises what `make_generation` does.
+    Raises the same errors as `make_generation`.
     """
     if workspace.storage.names(FOLDER):  # or an unfinished folder
         info = make_generation(workspace, analysis)
@@ -94,7 +94,7 @@ def make_anew(workspace: Workspace, analysis: Analysis = Analysis()) -> None:
 
 
 def _previous(workspace: Workspace) -> tuple[Path | None, pl.DataFrame | None]:
-    """Return the folder and `PAGES` of the newest generation; None for what cannot be read."""
+    """Return the folder and `PAGES` of the newest generation; None for each that cannot be read."""
     folder = None
     try:
         latest = newest(workspace)

@@ -7,7 +7,7 @@ A generation is published completely and never changed; `rank` makes a new one (
     pages.parquet              link data of each page (`lycosa.graph.ranking`)
     translations-en-de.sqlite  one file per pair of languages, learned from pages in both
                                (`lycosa.translation.training`)
-    training.json                what each of them was learned from
+    training.json                digest of the pages that each of them was learned from
                                (`lycosa.translation.training`)
 """
 
@@ -33,7 +33,7 @@ DUPLICATES = "duplicates.parquet"
 PAGES = "pages.parquet"
 INFO = "info.json"
 _NAME = re.compile(r"^\d{8}\Z")
-MAX_GENERATIONS = 2  # to keep: a reader may have the older one open
+MAX_GENERATIONS = 2  # that are stored: a reader may have the older one open
 
 DUPLICATE_COLUMNS = (*SORT, "collection", "url", "canonical_of")
 """Columns of the table of copies; `canonical_of`: URL of the page that represents the copy."""
@@ -44,7 +44,7 @@ _FRAME_BYTES = 16 * 2**20
 
 @dataclass(slots=True, frozen=True)
 class GraphInfo:
-    """About a generation.
+    """The description of a generation.
 
     `log_entry`: the state of the tables. `made_at` in ms. `changed`: pages whose row changed.
     `translations`: languages with a learned table. `grouped`: near-duplicate pages, in `groups`.
@@ -66,7 +66,7 @@ def newest(workspace: Workspace) -> tuple[GraphInfo, Path] | None:
     """Return the newest generation and its local folder; None if there is none.
 
     Raises:
-        WorkspaceError: it is damaged, or of a format that this program does not know.
+        WorkspaceError: it is damaged, or of an unknown format.
     """
     for number in reversed(generation_numbers(workspace)):
         local_path = workspace.storage.folders.local_path(f"{FOLDER}/{number:08d}")
@@ -114,7 +114,7 @@ class LinkSignals:
         since: int = -1,
         columns: Sequence[str] = (),
     ) -> pl.DataFrame:
-        """Return rows with the columns of `page_ranks.DUPLICATE_COLUMNS` or some of them.
+        """Return rows with the columns of `lycosa.graph.ranking.COLUMNS` or some of them.
 
         Args:
             only: keys of URLs; None: all pages.
@@ -122,7 +122,7 @@ class LinkSignals:
             since: only pages that changed in a later generation.
 
         Raises:
-            WorkspaceError: it is damaged, or of a format that this program does not know.
+            WorkspaceError: it is damaged, or of an unknown format.
         """
         return self._read(
             PAGES, only, inside, columns, pl.col("since") > since if since >= 0 else None
@@ -142,7 +142,7 @@ class LinkSignals:
     ) -> pl.DataFrame:
         chosen = inside or self.partitions
         for _ in range(MAX_GENERATIONS + 1):
-            # a newer one serves as well: its changes are read again later
+            # a newer generation may be used: its changes are read again later
             latest = newest(self.workspace)
             if latest is None:
                 break
@@ -166,7 +166,7 @@ def link_signals_of(workspace: Workspace, partitions: range) -> LinkSignals | No
     """Return the link data of partitions; None if there is no generation.
 
     Raises:
-        WorkspaceError: it is damaged, or of a format that this program does not know.
+        WorkspaceError: it is damaged, or of an unknown format.
     """
     latest = newest(workspace)
     if latest is None or not (latest[1] / PAGES).exists():
@@ -191,7 +191,7 @@ def find_duplicates(tables: LiveTables) -> pl.DataFrame:
     with one.
 
     Raises:
-        FileNotFoundError: a table's file went away (a merge replaced it long ago): refresh the
+        FileNotFoundError: a table's file was deleted some time after a compaction: refresh the
         tables and try again.
     """
     redirected = _collected(

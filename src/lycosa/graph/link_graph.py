@@ -51,7 +51,7 @@ class Lookup:
         self._sorted = keys[self._order]
 
     def find(self, keys: Keys) -> Places:
-        """Return the positions; -1 for keys that are not there."""
+        """Return the positions; -1 for absent keys."""
         if not self._sorted.size:
             return np.full(keys.size, -1, np.int64)
         place = np.minimum(np.searchsorted(self._sorted, keys), self._sorted.size - 1)
@@ -59,10 +59,10 @@ class Lookup:
 
 
 class RedirectMap:
-    """Where URLs redirect to, by their hashes. 16 bytes a redirect."""
+    """The targets of redirects, by the hashes of URLs. 16 bytes a redirect."""
 
     def __init__(self, sources: Keys, targets: Keys, *, max_hops: int) -> None:
-        """`sources` are distinct."""
+        """`sources`: hashes of the redirecting URLs, distinct."""
         self._targets = targets
         self._lookup = Lookup(sources)
         self._max_hops = max_hops
@@ -80,7 +80,7 @@ class RedirectMap:
 
 
 def stored_pages(tables: LiveTables) -> PageKeys:
-    """Return all pages of all collections. Raises what `LiveTables.ordered` raises."""
+    """Return all pages of all collections. Raises the same errors as `LiveTables.ordered`."""
     frames = [
         frame.unique(["host_key", "url_key"], keep="first", maintain_order=True).select(
             *SORT, text_hash=pl.col("url").hash()
@@ -107,7 +107,7 @@ class Linked:
 
 
 def gather(tables: LiveTables, pages: PageKeys, folder: Path) -> Linked:
-    """Write the links between pages to files. Raises what `LiveTables.ordered` raises."""
+    """Write the links between pages to files. Raises the same errors as `LiveTables.ordered`."""
     edges, anchors = folder / "edges", folder / "anchors"
     anchors.mkdir()
     redirects = _redirects(tables)

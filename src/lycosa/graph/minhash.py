@@ -179,7 +179,7 @@ def _distinct(hashes: Hashes) -> Hashes:
 
 
 def _mix(values: Tokens) -> Tokens:
-    """SplitMix64's finaliser."""
+    """Return the values mixed by the finaliser of SplitMix64."""
     mixed = values ^ values >> np.uint64(30)
     mixed *= _FIRST
     mixed ^= mixed >> np.uint64(27)

@@ -5,10 +5,10 @@ in languages that are written without spaces, by words elsewhere. The main text 
 a small part of the visible text (a table of contents with a notice that all pages of the site
 have), the visible text counts as much.
 
-A group is represented by the page that most others name as canonical, then one whose declared
-language and title fit its text (`pages.language_share`), then one whose text fits `hreflang` or URL
-(a page of `/de/` may be not translated yet). Then count the link rank, the shortest URL and the
-oldest fetch.
+A group is represented by the page that most others declare as canonical; then by one with a
+declared language and a title that fit its text (`pages.language_share`); then by one with a text
+that fits `hreflang` or the URL (a page of `/de/` may not be translated yet). Further criteria are
+the link rank, the shortest URL and the oldest fetch.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def near_groups(
     Memory: about 200 bytes a page, 100 a pair of near texts.
 
     Raises:
-        FileNotFoundError: a table's file went away (a merge replaced it long ago): refresh the
+        FileNotFoundError: a table's file was deleted some time after a compaction: refresh the
         tables and try again.
     """
     facts: list[pl.DataFrame] = []
@@ -115,7 +115,7 @@ def near_groups(
 def _pages(
     tables: LiveTables, copies: pl.Series, facts: list[pl.DataFrame]
 ) -> Iterator[pl.DataFrame]:
-    """Read the pages to be grouped, and append what decides their order to `facts`."""
+    """Read the pages to be grouped, and append the columns that order them to `facts`."""
     for frame in tables.ordered("pages", _READ, memory_bytes=_FRAME_BYTES):
         pages = frame.filter(
             pl.col("may_index")
@@ -143,7 +143,7 @@ def _sketch_texts(frames: Iterable[pl.DataFrame], sketches: Sketches) -> list[in
 
 
 def _facts(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return what decides which page represents a group."""
+    """Return the columns that determine which page represents a group."""
     return frame.select(
         "url_key",
         "fetched_at",

@@ -63,7 +63,7 @@ def page_ranks(
     Memory: about 100 bytes a page, the texts in `anchors`, and `_ANCHORS_AT_ONCE` texts of links.
 
     Raises:
-        FileNotFoundError: a table's file went away (a merge replaced it long ago): refresh the
+        FileNotFoundError: a table's file was deleted some time after a compaction: refresh the
         tables and try again.
     """
     work = Path(tempfile.mkdtemp(prefix="links-", dir=folder))
@@ -146,7 +146,7 @@ def _anchors(folder: Path, pages: PageKeys) -> pl.DataFrame:
 
 
 def _anchors_of(links: pl.LazyFrame, host_keys: Keys, first: int) -> pl.DataFrame:
-    """Return `_anchors` of the pages from `first` on, whose hosts are given."""
+    """Return `_anchors` of the pages from number `first` on. `host_keys`: their hosts."""
     numbers = np.arange(first, first + len(host_keys), dtype=np.int32)
     own = pl.LazyFrame({"page": numbers, "own": host_keys})
     times = pl.min_horizontal(

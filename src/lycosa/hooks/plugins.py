@@ -1,8 +1,8 @@
 """Load plug-ins and call their hooks.
 
-Features of Lycosa attach to a crawl in the same way. They are named in `_FEATURES`, and a feature
-whose package is not there is skipped. Other plug-ins are installed packages with an entry point in
-the group `lycosa`. `LYCOSA_PLUGINS=off` disables those.
+Features of Lycosa attach to a crawl in the same way. They are named in `_FEATURES`; a feature
+without its package is skipped. Other plug-ins are installed packages with an entry point in the
+group `lycosa`. `LYCOSA_PLUGINS=off` disables those.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "index_text": _check_text,
     "report_rendered": _check_sections,
 }
-"""By hook: raises if a plug-in returned what the caller cannot use."""
+"""The check of a hook's result: raises if the caller cannot use what a plug-in returned."""
 
 
 class Plugins:
@@ -95,7 +95,7 @@ class Plugins:
         return bool(getattr(self._manager.hook, name).get_hookimpls())
 
     def call(self, name: str, **arguments: Any) -> list[Any]:
-        """Return what the implementations of a hook return, without None.
+        """Return the results of all implementations of a hook, without None.
 
         A plug-in that raises, or returns a wrong value, is reported on standard error and not
         called again.
@@ -109,7 +109,7 @@ class Plugins:
                 )
                 if result is not None and check is not None:
                     check(result)
-            except Exception as error:  # noqa: BLE001  code of others
+            except Exception as error:  # noqa: BLE001  third-party code
                 self._switch_off(implementation, name, error)
             else:
                 if result is not None:
@@ -182,19 +182,19 @@ def _entry_points() -> list[tuple[str, object]]:
 def _exists(name: str) -> bool:
     try:
         return util.find_spec(name) is not None
-    except ModuleNotFoundError:  # its package is not there
+    except ModuleNotFoundError:  # its package is not installed
         return False
 
 
 class CrawlService(Protocol):
-    """What the hook `crawl_service` returns."""
+    """The service that an implementation of the hook `crawl_service` returns."""
 
     def start(self) -> None:
-        """Start; called once the crawl holds the workspace."""
+        """Start; called after the crawl has locked the workspace."""
         ...
 
     def finish(self) -> None:
-        """Do what is left, within a few seconds, and end."""
+        """Complete the remaining work within a few seconds, and end."""
         ...
 
     def close(self) -> None:

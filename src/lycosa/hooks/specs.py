@@ -61,7 +61,7 @@ def commit_done(entry: int, location: str) -> None:
 
 @_spec
 def index_text(url: str, title: str, text: str) -> str | None:
-    """Return further text under which a page is found. Called when a page is indexed."""
+    """Return further text by which a page can be found. Called when a page is indexed."""
 
 
 @_spec
@@ -101,14 +101,14 @@ def sql_tables(tables: Any, query: str) -> Mapping[str, Any] | None:
 
 @_spec
 def archive_reparsed(root: str, entry: int, report: Callable[[str], None]) -> None:
-    """Handle the end of `lycosa reparse`, whose log entries come after `entry`. `report` shows a
+    """Handle the end of `lycosa reparse`, whose log entries follow `entry`. `report` shows a
     line to the user.
     """
 
 
 @_spec
 def crawl_service(root: str, config: Any, report: Callable[[str], None]) -> Any:
-    """Return a `lycosa.hooks.plugins.CrawlService` that runs beside a crawl of a workspace.
+    """Return a `lycosa.hooks.plugins.CrawlService` that runs during a crawl of a workspace.
 
     `config` is a `lycosa.config.settings.Config`; `report` shows a line to the user.
     """

@@ -22,16 +22,16 @@ _ZSTD_HEAD = 18  # bytes of a frame's head, at most
 _ZSTD_SKIPPED = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18.{4}", re.DOTALL)
 _ZSTD_REPEATED = 1  # a block that is one byte, many times
 _FAULT_PIECE = 64  # bytes decoded at once to locate an error; the output of one piece may be lost
-# of gzip are fed so many bytes at once: what is left of a piece is copied, and a body may hold
-# 500,000 members
+# Bytes that are fed at once after the first member of gzip: the rest of each piece is copied, and
+# a body may have 500,000 members.
 _LATER_MEMBERS = 16_384
 _SAMPLE = 512
 _TEXT_CONTROLS = frozenset(b"\t\n\f\r\x1b")  # escape: ISO 2022 charsets
 
 
 class Plain(NamedTuple):
-    """`data`: what was decoded. `more`: the limit cut it. `short`: the input stopped early.
-    `broken`: the input is bad.
+    """`data`: the decoded bytes. `more`: there are more than the limit. `short`: the input stopped
+    early. `broken`: the input is invalid.
     """
 
     data: bytes
@@ -78,7 +78,7 @@ def gunzip(data: bytes, limit: int) -> Plain:
 
 
 def inflate(data: bytes, limit: int) -> Plain:
-    """`deflate`: zlib (RFC 1950) as the standard says, or the bare stream (RFC 1951) that many
+    """Decode `deflate`: zlib (RFC 1950) as specified, or the bare stream (RFC 1951) that many
     servers send.
     """
     zlib_header = (
@@ -107,9 +107,9 @@ def _inflate(data: bytes, limit: int, window: int) -> Plain:
 
 
 def _readable_prefix(decode: Callable[[bytes, int], bytes], data: bytes, limit: int) -> bytes:
-    """Return what a stream decodes to before a fault, by feeding it a few bytes at a time.
+    """Return the decoded bytes before an error, by decoding a few bytes at a time.
 
-    An exception loses the output of its call.
+    A call that raises loses its output.
     """
     decoded = bytearray()
     for start in range(0, len(data), _FAULT_PIECE):
@@ -123,7 +123,7 @@ def _readable_prefix(decode: Callable[[bytes, int], bytes], data: bytes, limit: 
 
 
 def unbrotli(data: bytes, limit: int) -> Plain:
-    """br (RFC 7932)."""
+    """Decode br (RFC 7932)."""
     stream = brotli.Decompressor()
     parts: list[bytes] = []
     total, rest = 0, data
@@ -147,7 +147,7 @@ def unbrotli(data: bytes, limit: int) -> Plain:
 
 
 def unzstd(data: bytes, limit: int) -> Plain:
-    """zstd (RFC 8878), several frames; the window is bounded as RFC 9659 says."""
+    """Decode zstd (RFC 8878), several frames; the window is limited as in RFC 9659."""
     reader = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(
         data, read_across_frames=True
     )

@@ -118,7 +118,7 @@ def _decode(line: bytes) -> str:
 
 class DecodedBody(NamedTuple):
     """`payload`: the body without framing and content codings. `error`: a FetchError value or "".
-    `truncated`: not all of it.
+    `truncated`: it is incomplete.
     """
 
     payload: bytes
@@ -129,9 +129,9 @@ class DecodedBody(NamedTuple):
 def decode_body(exchange: Exchange, limit: int) -> DecodedBody:
     """Undo chunk framing and Content-Encoding (RFC 9110 section 8.4), giving at most `limit` bytes.
 
-    What can be read before a fault is kept. Memory is bounded by the body plus a few times `limit`,
-    whatever it expands to. A body that carries a coding's label but is plain text is taken as it
-    is. Hot path.
+    The bytes decoded before an error are returned. Memory is bounded by the body plus a few times
+    `limit`, regardless of the decompressed size. Plain text that is labelled with a coding is
+    returned unchanged. Hot path.
     """
     headers = parse_head(exchange.response_head)
     return decode_with(exchange, headers, limit)

@@ -21,7 +21,7 @@ def default_fields(settings: FetchSettings) -> list[bytes]:
     first word of the User-Agent.
 
     Raises:
-        ConfigError: a setting holds line ends or control characters.
+        ConfigError: a setting contains line ends or control characters.
     """
     agent = (
         f"{settings.user_agent} (+{settings.contact})" if settings.contact else settings.user_agent

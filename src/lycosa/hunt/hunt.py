@@ -137,7 +137,7 @@ class Hunt:
         self.queue.remove(url)
 
     def ranked(self) -> list[tuple[RelevantPage, float]]:
-        """Return the relevant pages with their scores of now, best first."""
+        """Return the relevant pages with their current scores, best first."""
         scored = [(each, self.query.relevance(evidence)) for each, evidence in self._results]
         return sorted(scored, key=lambda entry: (-entry[1], entry[0].number))
 
@@ -227,7 +227,7 @@ class HuntDispatcher(CrawlListener):
         crawl.scheduler.agenda.restrict_to(queued)
 
     def begin(self) -> None:
-        """Start, after the session has loaded its state: nothing of that is due."""
+        """Start, after the session has loaded its state: no URL of that state is due."""
         self._crawl.scheduler.parked.clear_due()
         self._crawl.listeners.append(self)
         self.dispatch()

@@ -2,8 +2,8 @@
 
 The query is parsed like that of a search (`lycosa.search.query.query`), with the analyzer of each
 page's language. The `Evidence` of a page is the strength of each part of the query (words, phrases,
-alternatives) in its fields. It is kept and weighted again while statistics grow: a word that all
-pages of a site contain loses weight (BM25, with a few assumed pages for the first one).
+alternatives) in its fields. It is stored, and weighted again when the statistics change: a word
+that all pages of a site contain loses weight (BM25, with a few assumed pages for the first one).
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class HuntQuery:
         self.weights = self._weigh()
 
     def relevance(self, evidence: Evidence) -> float:
-        """Return the relevance of a page, 0 to 1, with the weights of now."""
+        """Return the relevance of a page, 0 to 1, with the current weights."""
         if not evidence.strengths:
             return 0.0
         pairs = list(zip(self.weights, evidence.strengths, strict=True))

@@ -2,8 +2,8 @@
 
     ID.order   the request (`HuntRequest` as JSON), until a daemon starts the hunt
     ID.jsonl   events, one per line (`lycosa.hunt.session`); the last is `ended` or `failed`.
-               For a hunt of the pages the first is `requested`, and the file is kept. A missing
-               file means that no client reads the events.
+               For a hunt started from the pages the first is `requested`, and the file is
+               retained. A missing file means that no client reads the events.
     ID.stop    stops the hunt
 
 A daemon ends its worker, runs the hunt in a child process, and starts the next worker (decision
@@ -54,7 +54,7 @@ from lycosa.url.normalise import normalise
 FOLDER = "run/hunts"
 LAST_EVENTS = frozenset({"ended", "failed"})
 MAX_KEPT = 200
-"""Hunts whose events are kept."""
+"""Maximum number of hunts with stored events."""
 
 MAX_CONCURRENT = 4
 MAX_SHOWN = 100
@@ -83,7 +83,7 @@ class HuntFolder:
         return self._folder / f"{hunt_id}.{kind}"
 
     def create(self, request: HuntRequest, by: str | None = None) -> str:
-        """Create the event file of a hunt; with `by` it is kept for the pages. Return its ID."""
+        """Create the event file of a hunt and return its ID; with `by` the file is retained."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         now_ms = time.time_ns() // 1_000_000
         hunt_id = f"{now_ms:013d}-{uuid.uuid4().hex}"
@@ -273,7 +273,7 @@ def ask_daemon(root: str, request: HuntRequest, by: str | None = None) -> HuntHa
 
 
 def begin_hunt(root: str, request: HuntRequest, by: str | None = None) -> HuntHandle:
-    """Start a hunt by the daemon, or else in a child process; with `by` its events are kept.
+    """Start a hunt by the daemon, or else in a child process; with `by` its events are retained.
 
     Raises:
         UsageError: the question has no words, or a seed or a setting is invalid.
@@ -413,7 +413,7 @@ class HuntHistory:
         return begin_hunt(self._root, request, by).id
 
     def stop(self, hunt_id: str) -> None:
-        """End a hunt early if it is running. Its results are kept."""
+        """End a hunt early if it is running. Its results remain."""
         view = self.view(hunt_id)
         if view is not None and view.state == "running":
             self._folder.stop(hunt_id)

@@ -51,7 +51,7 @@ Scored = tuple[Lead, float]
 
 @dataclass(slots=True)
 class _Fish:
-    """A URL with what its own links inherit."""
+    """A URL, and the depth and relevance that its own links inherit."""
 
     depth: int
     inherited: float
@@ -102,11 +102,11 @@ class FishSearch:
         return scored
 
     def fetched(self, url: str, relevance: float) -> list[Scored]:
-        """Return links whose scores a fetch has changed: none."""
+        """Return the links with scores that a fetch has changed: none."""
         return []
 
     def top(self, urls: Collection[str]) -> list[Scored]:
-        """Return links whose scores the new top results have changed: none."""
+        """Return the links with scores that new top results have changed: none."""
         return []
 
     def drop(self, url: str) -> None:
@@ -205,7 +205,9 @@ class _Link:
 
 @dataclass(slots=True, frozen=True)
 class _Parent:
-    """A page that contains links. `inherited`: what they inherit; `steps`: as in `_Link`."""
+    """A page that contains links. `inherited`: the relevance that it passes on to them; `steps`: as
+    in `_Link`.
+    """
 
     relevance: float
     relevant: bool
@@ -233,7 +235,7 @@ class _Mean:
 class BestFirstSearch:
     """Best-first search: the score is the estimated probability that the page is relevant.
 
-    After a fetch only the links are scored again whose score matters most or has changed most.
+    After a fetch, only the links with the highest or the most changed scores are scored again.
     """
 
     query: HuntQuery

@@ -155,7 +155,7 @@ class IndexBuilder:
 
     @property
     def _committed(self) -> tantivy.Searcher:
-        """A searcher, which keeps merged segments in memory and on disk: do not hold it."""
+        """Return a searcher. Do not store it: merged segments stay on disk while it exists."""
         return self._index.searcher()
 
     def _named_texts(self) -> Iterator[int]:

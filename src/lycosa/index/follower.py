@@ -33,11 +33,11 @@ class IndexFollower:
         self._thread = start_thread(self._follow, name="index", on_error=OnError.RESTART)
 
     def committed(self, entry: int) -> None:
-        """Note that the log has a new entry."""
+        """Wake the thread: the log has a new entry."""
         self._wake.set()
 
     def finish(self) -> None:
-        """Index everything that is committed.
+        """Index all commits, and end.
 
         Raises:
             LycosaError: the indexer failed, now or earlier.

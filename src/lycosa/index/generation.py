@@ -1,7 +1,7 @@
 """Index generations: immutable folders, the newest of which is the index.
 
     index/00000007/                files of tantivy and generation.json
-    index/.build-<random>/         being built; the next indexer removes what a kill left
+    index/.build-<random>/         being built; the next indexer removes it after a kill
     index/.lock                    locked (flock) by the indexer
 
 A generation is published atomically: readers see the old one or the new one. Unchanged files are
@@ -45,7 +45,7 @@ _NAME = re.compile(r"^\d{8,}\Z")
 
 @dataclass(slots=True, frozen=True)
 class GenerationInfo:
-    """Content of generation.json. It includes the log up to `log_entry`, whose id is `attempt`."""
+    """Content of generation.json: the log up to `log_entry` (ID `attempt`) is in the index."""
 
     generation: int
     log_entry: int
@@ -167,7 +167,7 @@ def remove_older(place: Place, number: int, line: str = FOLDER) -> None:
 
 
 def remove_leftovers(place: Place, line: str = FOLDER) -> int:
-    """Remove what a killed indexer left; the caller has the lock. Return the number removed."""
+    """Remove the files of a killed indexer; the caller has the lock. Return the number removed."""
     leftovers = [
         path
         for path in workshop(place, line).iterdir()
@@ -182,8 +182,8 @@ def remove_leftovers(place: Place, line: str = FOLDER) -> int:
 
 
 class IndexLock:
-    """The lock of a shard. Its indexer also shares the lock of the whole index, which the indexer
-    of an unsharded index (`whole`) holds alone.
+    """The lock of a shard. Its indexer also shares the lock of the whole index; the indexer of an
+    unsharded index (`whole`) has that lock exclusively.
     """
 
     def __init__(self, storage: Storage, line: str, *, whole: bool) -> None:
@@ -191,7 +191,7 @@ class IndexLock:
         self._held: list[int] = []
 
     def acquire(self, root: str) -> None:
-        """Take the lock unless it is held already, and remove what a killed indexer left.
+        """Take the lock, if not held yet, and remove the files of a killed indexer.
 
         Raises:
             OwnedError: another process is indexing this workspace.

@@ -42,7 +42,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import Analysis
 
-MAX_OPEN_SHARDS = 8  # whose build folders and writers stay open between updates
+MAX_OPEN_SHARDS = 8  # shards with build folders and writers that stay open
 _TABLES = ("pages", "urls")
 
 
@@ -101,7 +101,7 @@ class Indexer:
         self.close()
 
     def update(self, *, suggestions: bool = True, last: bool = False) -> IndexReport:
-        """Index what is new in the log; publish nothing if nothing is new.
+        """Index the new entries of the log; without new entries, publish nothing.
 
         Args:
             suggestions: renew their file if it is due. False while many pages arrive.
@@ -114,7 +114,7 @@ class Indexer:
         return self._all(lambda shard: shard.update(suggestions=suggestions, last=last))
 
     def rebuild(self) -> IndexReport:
-        """Build the index from the tables alone. Raises what `update` raises."""
+        """Build the index from the tables alone. Raises the same errors as `update`."""
         return self._all(ShardIndexer.rebuild)
 
     def close(self) -> None:
@@ -172,7 +172,7 @@ class ShardIndexer:
         self.close()
 
     def update(self, *, suggestions: bool = True, last: bool = False) -> IndexReport:
-        """Index what is new in the log. Arguments and errors as of `Indexer.update`."""
+        """Index the new entries of the log. Arguments and errors as of `Indexer.update`."""
         started = self._open()
         base, reason = self._base()
         if base is not None and self._is_current(base, suggestions=suggestions):
@@ -183,7 +183,7 @@ class ShardIndexer:
         return self._publish_from(base, started, reason, suggestions=suggestions, last=last)
 
     def rebuild(self) -> IndexReport:
-        """Build the index from the tables alone. Raises what `update` raises."""
+        """Build the index from the tables alone. Raises the same errors as `update`."""
         return self._publish_from(None, self._open(), "requested", last=True)
 
     def close(self) -> None:
@@ -313,7 +313,7 @@ class ShardIndexer:
                 return
 
     def _apply(self, builder: IndexBuilder, base: Generation | None) -> tuple[IndexUpdate, int]:
-        """Apply what changed since a generation. Return that, and the graph generation now."""
+        """Apply the changes since a generation. Return them, and the current graph generation."""
         graph, after = self._graph(), base.info.log_entry if base else 0
         changed = pl.Series("url_key", [], dtype=pl.UInt64)
         with _reading_tables():
@@ -424,7 +424,7 @@ def tasks_of(root: str, settings: IndexSettings, *, rebuild: bool = False) -> li
 
 
 def index_shard(task: ShardTask) -> IndexReport:
-    """Update or rebuild one shard. Idempotent. Raises what `Indexer.update` raises."""
+    """Update or rebuild one shard. Idempotent. Raises the same errors as `Indexer.update`."""
     indexer = ShardIndexer(task.root, task.shard, task.settings)
     try:
         return indexer.rebuild() if task.rebuild else indexer.update(last=True)

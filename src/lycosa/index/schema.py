@@ -1,6 +1,6 @@
 """The fields of the index, and the document of a page.
 
-Five text fields hold the terms of all languages, each with the code of its language as prefix
+Five text fields contain the terms of all languages, each with the code of its language as prefix
 (`en:event`). The average length of a field therefore covers all pages, and the document frequency
 of a term only its own language. Stored fields: `about` (JSON) for display, and the key of the
 snippet texts (`index.snippets.texts`), which pages with the same text share.
@@ -8,7 +8,7 @@ snippet texts (`index.snippets.texts`), which pages with the same text share.
 Values for sorting and counting are fast fields: host, text, prior, dates, language, type,
 collection.
 
-This module is what a search needs to start: it imports neither polars nor anything that does.
+Every search starts with this module: it imports polars neither directly nor indirectly.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ def static_factor(url: str, language_share: float) -> float:
     """Return the factor of a page's score for its language and URL: below 1 if declaration and
     title contradict the text.
 
-    Of pages that are otherwise equal, the one with the shorter URL comes first.
+    Of pages that are otherwise equal, the one with the shorter URL ranks first.
     """
     contradicts = (
         INCONSISTENT
@@ -356,7 +356,7 @@ def outside(text: str, main_text: str, main_lines: Sequence[int] = ()) -> str:
 
 
 def host_suffixes(host: str) -> list[str]:
-    """Return what `site:` accepts for a host: `a.example.org` -> itself, `example.org`, `org`.
+    """Return the `site:` values of a host: `a.example.org` -> itself, `example.org`, `org`.
 
     An IP address has only itself.
     """

@@ -1,4 +1,4 @@
-"""The job that `upkeep` starts: compact, vacuum and rank what is due."""
+"""The job that `upkeep` starts: compaction, vacuum and ranking, each if it is due."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RANK_EVERY_MS = 86_400_000
 
 
 def keep_up(root: str, settings: StoreSettings, merging: bool = True, ranking: bool = True) -> None:
-    """Compact and vacuum what is due, and rank daily, beside the worker."""
+    """Compact, vacuum and rank if due, while the worker runs."""
     workspace = Workspace.open(root)
     if merging:
         compact(workspace, CompactionSettings(settings.merge_commits))
@@ -36,7 +36,7 @@ def rank_when_due(root: str) -> None:
     """Make a generation of the graph once a day, if the log has grown since the last one.
 
     The first is made when the workspace is a day old. After a ranking, the index reads all pages
-    again whose rank changed, which slows down a fast crawl.
+    with a changed rank again, which slows down a fast crawl.
     """
     workspace = Workspace.open(root)
     result = newest(workspace)

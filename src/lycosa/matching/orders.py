@@ -59,7 +59,7 @@ class SearchOrder:
 
     @classmethod
     def from_json(cls, content: bytes) -> SearchOrder:
-        """Read what `as_json` wrote. Raises ValueError for anything else."""
+        """Parse the result of `as_json`. Raises ValueError if it is invalid."""
         return _json().validate_json(content)
 
 
@@ -87,7 +87,7 @@ def new_order(
     name: str = "",
     notify: Sequence[str] = (),
 ) -> SearchOrder:
-    """Make an order with an ID of its own; `write_order` stores it.
+    """Return an order with a new ID; `write_order` stores it.
 
     Raises:
         UsageError: no text, too many, or one that is empty or too long.

@@ -83,7 +83,7 @@ class CrawlTools:
     Args:
         workspace: where the pages are stored; it may not exist.
         collection: the collection of the pages. If lycosa.toml has it, its scope applies.
-        limits: what a call may ask for at most.
+        limits: the maximum limits of a call.
     """
 
     def __init__(self, workspace: Workspace, collection: str, limits: Limits) -> None:
@@ -193,7 +193,7 @@ class CrawlTools:
 
 
 class _Call:
-    """The progress of a crawl, and what stops it."""
+    """The progress of a crawl, and the means to stop it."""
 
     def __init__(self, max_pages: int) -> None:
         self.max_pages = max_pages

@@ -120,10 +120,10 @@ class TokenRequired:
 
 
 def _require_same_origin(request: Request) -> None:
-    """Browsers send an Origin with each request of a script; programs do not.
+    """Refuse scripts of other sites: browsers send their Origin, programs send none.
 
     Raises:
-        HTTPException: 403, a page of another site sends it.
+        HTTPException: 403, the request is from a page of another site.
     """
     origin = request.headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != request.headers.get("host", ""):

@@ -1,4 +1,4 @@
-"""What tools return: results and errors that are marked as untrusted content."""
+"""Results and errors of tools, marked as untrusted content."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ NOTICE = (
 READS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
 )
-"""Of tools that change nothing. Their results have content of others."""
+"""Hints about tools that change nothing. Their results contain untrusted content."""
 WRITES = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True
 )
-"""Of tools that fetch pages and store them."""
+"""Hints about tools that fetch pages and store them."""
 
 _Result = TypeVar("_Result")
 _Parameters = ParamSpec("_Parameters")
@@ -48,7 +48,7 @@ def error_text(error: Exception) -> str:
 
 
 def reports_errors(tool: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Return a tool whose expected errors are results for the client."""
+    """Wrap a tool: report its expected errors to the client as its result."""
 
     @functools.wraps(tool)
     def call(*values: _Parameters.args, **named: _Parameters.kwargs) -> _Result:

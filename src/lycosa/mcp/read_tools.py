@@ -23,7 +23,7 @@ from lycosa.store.tables.schema import TABLES
 MAX_PART = 100_000
 """Characters of Markdown in one result."""
 FIND_TIME_S = 20.0
-"""Time after which `find_text` returns what it has."""
+"""Time after which `find_text` returns the matches so far."""
 MAX_FINDS = 2
 """Calls of `find_text` at once: each reads all pages."""
 

@@ -34,12 +34,12 @@ lists its archived versions. Cite pages by their URL and the time `fetched_at`.
 
 
 MAX_CRAWL = Limits(max_pages=200, max_time_ms=600_000)
-"""What one crawl of a client may ask for by default."""
+"""Default maximum limits of one crawl of a client."""
 
 
 @dataclass(frozen=True)
 class McpOptions:
-    """What a server serves and what its clients may do.
+    """The workspace of a server, and the permissions of its clients.
 
     Args:
         root: the workspace.

@@ -1,4 +1,4 @@
 """Deliver notifications by webhook, command or file, at least once.
 
-An outbox keeps each notification until its target has accepted it, over every crash.
+An outbox stores each notification on disk until its target has accepted it.
 """

@@ -160,7 +160,7 @@ class Outbox:
         retried later, in the same order.
 
         Raises:
-            OSError: storage failed; what was sent may be sent again.
+            OSError: storage failed; sent notifications may be sent again.
         """
         sent = 0
         with self._lock:
@@ -337,7 +337,7 @@ class DeliveryWorker:
         before = box.state()
         try:
             box.deliver()
-        except OSError as error:  # a full disk: sent messages may be sent again, the rest is kept
+        except OSError as error:  # full disk: sent ones may be sent again, others remain queued
             self._report(f"notifications for {before.target}: {error}")
             return
         except Exception as error:  # noqa: BLE001 - other targets must get theirs

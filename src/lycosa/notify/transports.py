@@ -1,7 +1,7 @@
 """Notifications and their transports: webhook, command, file.
 
 A notification is a small JSON document. A target may get it twice after a crash, with the same
-`id`. Webhooks are signed as Standard Webhooks 1.0 says (https://www.standardwebhooks.com):
+`id`. Webhooks are signed by Standard Webhooks 1.0 (https://www.standardwebhooks.com):
 `webhook-id`, `webhook-timestamp`, `webhook-signature`.
 """
 

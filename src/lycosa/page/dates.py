@@ -35,15 +35,15 @@ _ZONE_HOURS = {
     "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
     "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3, "JST": 9,
 }  # fmt: skip
-"""RFC 822, section 5.1, and further ones that feeds use and that have one meaning. RFC 822's
+"""RFC 822, section 5.1, and others of feeds that are unambiguous. RFC 822's
 military zones count as UTC, since they were used with either sign (RFC 5322, section 4.3).
 """
 _MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES.split(), 1)}
 
 
 def parse_date(text: str) -> int | None:
-    """Milliseconds since 1970 UTC of a date as pages write it (ISO 8601, RFC 3339, RFC 9110
-    HTTP-date and relatives), else None.
+    """Return the milliseconds since 1970 UTC of a date as pages write it (ISO 8601, RFC 3339, RFC
+    9110 HTTP-date and relatives), else None.
     """
     text = text[:80]
     match = _ISO.match(text)
@@ -95,7 +95,7 @@ def _milliseconds(
 
 
 def _zone(text: str | None) -> timezone:
-    """Raises ValueError for an offset of a day or more."""
+    """Return the time zone. Raises ValueError for an offset of a day or more."""
     if text and text in _ZONE_HOURS:
         return timezone(timedelta(hours=_ZONE_HOURS[text]))
     if not text or text[0] not in "+-":

@@ -2,10 +2,10 @@
 
 The entries are the text of the page, and its links.
 
-There is no standard for what LIST answers (RFC 959 section 4.1.3: "may vary from system to
-system"); the two forms that nearly all servers write are read, `ls -l` and that of MS-DOS, and the
-machine-readable MLSD (RFC 3659 section 7). Gopher menus: RFC 1436 section 3.8; `URL:` selectors
-lead elsewhere.
+There is no standard for the output of LIST (RFC 959 section 4.1.3: "may vary from system to
+system"). This module reads the two forms that nearly all servers write, `ls -l` and that of MS-DOS,
+and the machine-readable MLSD (RFC 3659 section 7). Gopher menus: RFC 1436 section 3.8; `URL:`
+selectors lead elsewhere.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ _TEXT_END = re.compile(rb"(?:\A|\r?\n)\.\r?\n?\Z")
 def read_listing(form: MediaFormat, payload: bytes, url: str) -> tuple[PageParts, DecodedText]:
     """Return the text and links of a listing.
 
-    Names are shown in their detected encoding; references keep their bytes.
+    Names are shown in their detected encoding; references contain the original bytes.
 
     A folder is titled by its path, a menu by its first line with words.
     """

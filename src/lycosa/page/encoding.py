@@ -29,7 +29,7 @@ FAULT_BYTES = "charset_invalid"  # some bytes are not valid in the encoding used
 # multi-byte sequences after which valid UTF-8 is no accident (one in 30 for each, in GBK text)
 SURE_SEQUENCES = 6
 SUSPECT_SHARE = 0.25  # non-ASCII bytes among letters: more than any language in windows-1252 has
-# replaced characters among the non-ASCII ones from which a label is not believed
+# replaced characters among the non-ASCII ones from which a label is ignored
 BROKEN_SHARE = 0.05
 # half-width katakana among the non-ASCII characters; in Japanese text they are rare
 HALF_WIDTH_SHARE = 0.3
@@ -48,8 +48,8 @@ _USER_DEFINED_TABLE = {byte: 0xF700 + byte for byte in range(0x80, 0x100)}
 
 
 class DecodedText(NamedTuple):
-    """`data` is the payload in UTF-8 without a byte order mark; `charset` the encoding it came in,
-    by its WHATWG name.
+    """`data`: the payload in UTF-8 without a byte order mark. `charset`: the WHATWG name of its
+    original encoding.
     """
 
     data: bytes
@@ -84,7 +84,7 @@ def decode(payload: bytes, content_type: str = "") -> DecodedText:
     """
     if payload.startswith(b"\xef\xbb\xbf"):
         return _as_utf_8(payload[3:])
-    # browsers do not know it
+    # browsers do not support UTF-32
     if payload.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")) and len(payload) % 4 == 0:
         return _transcoded(payload[4:], "utf-32le" if payload[0] else "utf-32be")
     if payload.startswith(b"\xff\xfe"):
@@ -100,8 +100,8 @@ def decode(payload: bytes, content_type: str = "") -> DecodedText:
         )
     declared = header or prescan(payload)
     if not declared or declared == REPLACEMENT:
-        # A page in an encoding that browsers refuse (HZ, ISO-2022-KR) is read for what is ASCII in
-        # it.
+        # Browsers refuse the encoding (HZ, ISO-2022-KR): the encoding is detected as if none was
+        # declared.
         return _undeclared(payload, *((FAULT_LABEL,) if declared else ()))
     if payload.isascii() and declared != "iso-2022-jp":
         return DecodedText(payload, declared)
@@ -204,7 +204,7 @@ def _undeclared(payload: bytes, *faults: str) -> DecodedText:
 
 
 def _looks_wide(payload: bytes) -> str:
-    """UTF-32 or UTF-16 without a byte order mark, "" for what is neither."""
+    """Detect UTF-32 or UTF-16 without a byte order mark; "" for other encodings."""
     head = payload[:HEADER_LENGTH]
     if b"\0" not in head:
         return ""
@@ -219,7 +219,7 @@ def _looks_wide(payload: bytes) -> str:
 
 
 def _mostly_utf_8(payload: bytes) -> bool:
-    """Valid UTF-8, or UTF-8 with a few broken bytes (a cut sequence, a pasted Latin-1 word)."""
+    """Return whether a text is UTF-8, perhaps with few broken bytes (a pasted Latin-1 word)."""
     text = decoded(payload, UTF_8)
     return text.count("\ufffd") < BROKEN_SHARE * _count_non_ascii(text)
 
@@ -255,7 +255,7 @@ def _declared_legacy(payload: bytes, declared: str) -> DecodedText:
         if declared == "shift_jis" and len(
             _HALF_WIDTH.findall(text)
         ) > HALF_WIDTH_SHARE * _count_non_ascii(text):
-            # the form of EUC-JP, whose bytes are all valid in Shift_JIS
+            # the form of EUC-JP, which is always valid in Shift_JIS too
             return _undeclared(payload, FAULT_LABEL)
         if FAULT_BYTES not in decoded.faults:
             return decoded

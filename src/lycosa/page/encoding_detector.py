@@ -6,9 +6,9 @@ Each candidate decodes the sample. The result is scored by three measures: how o
 among the frequent ones of the languages written in that encoding (Li and Momoi, "A composite
 approach to language/encoding detection", 19th International Unicode Conference, 2001, use the same
 distributions); whether letters and signs are in valid positions (no capital after a small letter,
-no sign inside a word, no Cyrillic letter beside a Latin one); and the bytes that do not decode.
-Encodings that browsers do not know (`lycosa.page.encoding_labels.FURTHER`) must have a clearly
-higher score than those that they know.
+no sign inside a word, no Cyrillic letter next to a Latin one); and the bytes that do not decode.
+Encodings that browsers do not support (`lycosa.page.encoding_labels.FURTHER`) must have a clearly
+higher score than the others.
 
 tests/page/test_encodings.py measures it on texts of which no letter was counted for the tables
 here.
@@ -37,7 +37,7 @@ _MARKUP = lazy_pattern(rb"<[^<>]*>")
 _PLAIN_ESCAPE = lazy_pattern(rb"\x1b(?:\$[@AB()]|\([BJI])")
 _TIE = 0.001
 _SELDOM = frozenset({"macintosh", "koi8-u"})
-# required lead of encodings that browsers do not know, or in which pages were never served
+# required lead of encodings that browsers do not support, or that no served page is in
 _RARE = 0.02
 # least share of frequent characters for an encoding of an Asian language: misread alphabets reach
 # 0.1
@@ -242,8 +242,8 @@ def reads_better(payload: bytes, declared: str) -> str:
 
 
 def _best(candidates: tuple[_Candidate, ...], sample: bytes, least: float) -> str:
-    """Return the candidate with the highest score above `least`; of equal ones the first, one that
-    browsers know before one that they do not.
+    """Return the candidate with the highest score above `least`. Of equal ones the first is used,
+    and encodings that browsers support precede the others.
     """
     best, best_score = "", least
     for candidate in candidates:

@@ -1,8 +1,8 @@
-"""The names of encodings: which label means which encoding, and which Python codec decodes it.
+"""The names of encodings: the encoding of each label, and the Python codec of each encoding.
 
-Sources: WHATWG Encoding Standard, section 4.2 (names and labels); for what browsers no longer read
-but old pages and texts are in (`FURTHER`), the IANA registry of character sets and Python's table
-of standard encodings. Mostly data.
+Sources: WHATWG Encoding Standard, section 4.2 (names and labels); for encodings of old pages that
+browsers no longer support (`FURTHER`), the IANA registry of character sets and Python's table of
+standard encodings. Mostly data.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ FURTHER = {
     "utf-32le": "utf-32-le",
     "utf-32be": "utf-32-be",
 }
-"""Encodings beyond the standard's: name -> Python codec. A label of theirs is believed if the bytes
-are valid in it.
+"""Encodings beyond the standard's: name -> Python codec. One of their labels is used if the bytes
+are valid in that encoding.
 """
 
 _FURTHER_LABELS = {

@@ -1,7 +1,7 @@
 """Markdown, GitHub style, of the blocks of a page or document, or of plain text.
 
-Paragraphs are not wrapped; listings are byte by byte; tables with cells that span or hold several
-blocks become HTML or paragraphs.
+Paragraphs are not wrapped; listings are byte by byte; tables with cells that span or contain
+several blocks become HTML or paragraphs.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ _LIST_START = re.compile(r"- |\d+\. ")
 
 
 def _write_table(parts: Sequence[RichBlock], table: Container, writer: _Writer) -> list[str]:
-    """Write a table; its cells as blocks if they hold more than text, or if it has one column."""
+    """Write a table; its cells as blocks if they contain blocks, or if it has one column."""
     cells: dict[tuple[int, int], list[str]] = {}
     headers: set[tuple[int, int]] = set()
     outside: list[RichBlock] = []

@@ -114,7 +114,7 @@ def format_of(content_type: str, payload: bytes) -> MediaFormat:
     ):
         declared = MediaFormat.XML
     if declared is None:
-        if _HTML_DOCUMENT_START.match(head):  # whatever type is declared
+        if _HTML_DOCUMENT_START.match(head):  # regardless of the declared type
             return MediaFormat.HTML
         if declared_type not in _SAYS_NOTHING and "/" in declared_type:
             return MediaFormat.OTHER
@@ -163,8 +163,8 @@ def is_binary(head: bytes) -> bool:
 
 
 def looks_like_utf_16(head: bytes) -> str:
-    """`utf-16le` or `utf-16be` for what begins as markup, or is Latin text, in UTF-16 without a
-    byte order mark; else "".
+    """Return `utf-16le` or `utf-16be` for bytes that begin as markup, or are Latin text, in UTF-16
+    without a byte order mark; else "".
     """
     if head[:1] == b"<" and head[1:2] == head[3:4] == b"\0":
         return "utf-16le"

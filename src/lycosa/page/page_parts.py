@@ -11,7 +11,7 @@ from lycosa.core.records import Item, LinkKind
 from lycosa.page.html.markup import MarkedBlocks
 from lycosa.page.html.tree import Node
 
-ANCHOR_LENGTH = 500  # characters kept of an anchor
+ANCHOR_LENGTH = 500  # maximum characters of an anchor
 
 FoundLink = tuple[str, str, str, str]
 """Kind (a LinkKind value), href as written, rel (lower case tokens joined by one space), anchor."""
@@ -97,7 +97,7 @@ class PageParts:
         return "\ufffd" in self.text() or "\ufffd" in "".join(seen)
 
     def set_document(self, root: Node, data: bytes, *, has_items: bool) -> None:
-        """Keep the tree for what is read from it after the walk."""
+        """Store the tree, from which items are read after the walk."""
         self.root, self.data, self.has_items = root, data, has_items
 
     def set_title(self, text: str) -> None:

@@ -44,8 +44,9 @@ _MAX_ALTERNATES = 1_000
 
 @dataclass(slots=True, frozen=True)
 class ParseOptions:
-    """By which robot a document was fetched, when (ms since 1970; None: unknown), what else to read
-    from the tree of an HTML document, and what `Page.markdown` contains (None: it has none).
+    """The name of the robot that fetched a document, the time (ms since 1970; None: unknown), what
+    else to read from the tree of an HTML document, and the form of `Page.markdown` (None: it has
+    none).
     """
 
     product_token: str = "lycosa"

@@ -1,8 +1,8 @@
 """Permissions of a page: `meta name=robots` and X-Robots-Tag.
 
-No RFC defines them: this follows what the large search engines document. `unavailable_after`,
-`noarchive`, `nosnippet` and similar ones are ignored: they do not concern indexing or following
-now.
+No RFC defines them: this follows the documentation of the large search engines.
+`unavailable_after`, `noarchive`, `nosnippet` and similar ones are ignored: they do not concern
+indexing or following now.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Permission(NamedTuple):
 def permission(
     metas: Iterable[tuple[str, str]], headers: Iterable[str], product_token: str
 ) -> Permission:
-    """Combine all directives that are addressed to every robot or to ours; the strictest wins.
+    """Combine all directives for every robot or for this crawler; the strictest wins.
 
     Args:
-        metas: (name in lower case, content) of the page's meta elements; other names are read over.
+        metas: (name in lower case, content) of the page's meta elements; other names are ignored.
         headers: values of X-Robots-Tag, each `[robot:] directive, …`.
-        product_token: our name.
+        product_token: name of this crawler.
     """
     ours = product_token.lower()
     directives: set[str] = set()

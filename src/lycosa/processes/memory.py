@@ -15,7 +15,7 @@ _ROWS = 50_000, 50, 100  # thresholds of the collector for many rows without cyc
 
 
 def tune_malloc() -> None:
-    """Tune malloc for a crawl. Call it before polars is imported, whose threads get arenas else.
+    """Tune malloc for a crawl. Call it before polars is imported: its threads would get own arenas.
 
     Threads allocate in turns, so they share one arena, which is trimmed. Blocks of up to 1 MB are
     reused instead of mapped, which saves page faults.

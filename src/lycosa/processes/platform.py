@@ -1,6 +1,6 @@
 """Calls that exist only on Linux, each with a portable fallback.
 
-The rest of the code calls these functions and does not ask which system it runs on.
+The rest of the code calls these functions and does not depend on the system.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def end_with_parent(parent: int, name: str = "") -> None:
     """Have SIGTERM sent to this process when its parent ends.
 
     Linux sends it when the thread that started the process ends. Elsewhere a thread checks every
-    second whether the parent is still there.
+    second whether the parent still exists.
 
     Args:
         name: shown by `ps -o comm` and `top` on Linux, at most eight bytes.
@@ -211,7 +211,7 @@ class Poller(Protocol):
 class _Poll:
     """`select.poll` with the interface of `select.epoll`.
 
-    It does not forget closed descriptors: `poll` returns them with POLLNVAL until `unregister`.
+    Closed descriptors stay registered: `poll` returns them with POLLNVAL until `unregister`.
     """
 
     def __init__(self) -> None:
@@ -229,7 +229,7 @@ class _Poll:
         return self._poll.poll(timeout * 1000)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: `select.poll` has no descriptor."""
 
 
 def open_poller() -> Poller:

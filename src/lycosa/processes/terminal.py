@@ -65,5 +65,5 @@ def raw(stream: TextIO) -> TextIO:
 
 
 def styled(style: str, text: str) -> str:
-    """Text in a style (bold, link or match) on a terminal, plain elsewhere."""
+    """Return text in a style (bold, link or match) on a terminal, plain elsewhere."""
     return f"{_STYLES[style][0]}{text.translate(_MARKS)}{_END}"

@@ -55,7 +55,7 @@ def _supervise(
     while True:
         try:
             target(*arguments)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is printed and acted on
+        except Exception as error:  # noqa: BLE001 - every exception is printed and handled
             name = threading.current_thread().name
             match on_error:
                 case OnError.RESTART:
@@ -85,7 +85,7 @@ class Stoppable(Protocol):
     """A worker, a cluster or a hunt."""
 
     def stop(self) -> None:
-        """Commit what is fetched, and end soon. May be called from a signal handler."""
+        """Commit the fetched pages, and end soon. May be called from a signal handler."""
         ...
 
 
@@ -107,14 +107,14 @@ class StopFlag:
         self._wakes.put(None)
 
     def stop(self) -> None:
-        """Set it, as a `Stoppable`."""
+        """Set the flag (`Stoppable.stop`)."""
         self.set()
 
     def is_set(self) -> bool:
         return self._set
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Return whether it is set, after this time at the latest."""
+        """Wait for the flag, at most this time. Return whether it is set."""
         if not self._set:
             try:
                 self._wakes.get(timeout=timeout_s)

@@ -123,7 +123,7 @@ def create_app(
         root: the workspace; it may not have an index yet.
         status: returns the counts of the workspace.
         hosts: names that the Host header may carry; None: any (see `security.allowed_hosts`).
-        source: what is searched; None: the index of the workspace, in this process.
+        source: the index to search; None: that of the workspace, in this process.
         limits: limits on requests and changes; None: the defaults of the settings.
         key: signs sessions, where several processes serve together; empty: a new one.
     """
@@ -207,7 +207,7 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
 
     @app.exception_handler(Exception)
     def our_fault(request: Request, error: Exception) -> Response:
-        # Starlette answers this one outside the middleware and raises the error again for the log.
+        # Starlette sends it outside the middleware and raises the error again for the log.
         response = respond(
             request,
             500,

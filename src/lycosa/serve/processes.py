@@ -1,5 +1,5 @@
-"""The pages of a workspace in processes of their own, started again when they die: beside the
-daemon that crawls it, or several of them.
+"""One or several processes that serve the pages of a workspace, also while a daemon crawls it. They
+are restarted when they die.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def serve_workspace(report: Report, served: ServerOptions) -> None:
 
 
 class ServerProcesses:
-    """Use as a context manager: on entering, the pages are served or an error is raised; after that
-    they are kept up.
+    """Use as a context manager: on entering, the pages are served or an error is raised; from then
+    on, processes that die are restarted.
 
-    With several `processes` the kernel deals connections out among them; a session opened at one is
-    good at all.
+    With several `processes` the kernel distributes the connections among them; a session opened at
+    one is valid at all.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class ServerProcesses:
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> ServerProcesses:
-        """Raises WorkError or UsageError if they cannot be served: the port is taken, the address
-        is not ours.
+        """Start serving. Raises WorkError or UsageError if that fails: the port is in use, or the
+        address is not one of this machine.
         """
         if self._served.shared:
             with listen(self._served.host, self._served.port):

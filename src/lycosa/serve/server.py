@@ -24,7 +24,7 @@ from lycosa.serve.search.sources import Source
 from lycosa.serve.web.security import allowed_hosts
 
 MAX_CONNECTIONS = 1_000
-"""Maximum number of connections, most of them idle (uvicorn answers 503 to more).
+"""Maximum number of connections, most of them idle (uvicorn refuses more with 503).
 `lycosa.serve.web.concurrency` limits concurrent requests. Each takes a file handle and about 20 KB.
 """
 
@@ -35,15 +35,15 @@ _KEEP_ALIVE_S = 30
 _BACKLOG = 1_024  # avoids TCP retries when many clients connect at once
 
 _SWITCH_INTERVAL_S = 0.001
-"""How long a thread keeps the interpreter while others want it (Python's default is 5 ms). A search
-lets go of it some forty times, at each call of tantivy, and beside others that compute it would
-wait so long each time.
+"""How long a thread keeps the interpreter while others wait for it (Python's default is 5 ms). A
+search releases it some forty times, at each call of tantivy, and would wait so long each time
+while other threads compute.
 """
 
 
 @dataclass(slots=True, frozen=True)
 class ServerOptions:
-    """What is served and where; picklable. Port 0 takes a free one. `key` signs sessions.
+    """The workspace to serve, and the address; picklable. Port 0: a free one. `key` signs sessions.
 
     `shared`: several processes listen there, and the kernel distributes connections.
     """
@@ -102,8 +102,8 @@ def run_server(
 
 
 async def _make_ready(app: ASGIApp) -> None:
-    """FastAPI finishes routes when a request first looks for its own among them, a tenth of a
-    second: not with a crowd waiting.
+    """Make FastAPI complete its routes, a tenth of a second at the first request, before clients
+    wait for it.
     """
 
     async def receive() -> Message:
@@ -175,15 +175,15 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
             f"cannot listen on {host} port {port}: {error.strerror}; specify another port with "
             "--port (0: any free port)"
         ) from None
-    # Its connections inherit it. asyncio sets it only on sockets that say they are TCP, which these
-    # do not; uvicorn writes head and body one after the other, so without it an answer on a kept
-    # connection waits 40 ms for the client's delayed acknowledgement (RFC 896).
+    # Connections inherit it. asyncio sets it only on sockets with an explicit TCP protocol number,
+    # which these lack. uvicorn writes head and body one after the other, so without it a response
+    # on a persistent connection waits 40 ms for a delayed acknowledgement (RFC 896).
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 def address_of(listener: socket.socket) -> str:
-    """`http://127.0.0.1:8000/` of a listening socket."""
+    """Return the URL of a listening socket, such as `http://127.0.0.1:8000/`."""
     host, port = listener.getsockname()[:2]
     return (
         f"http://[{host}]:{port}/"

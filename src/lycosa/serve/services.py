@@ -1,4 +1,4 @@
-"""What request handlers share: the search index, the archive, caches of reports, access control."""
+"""The services of request handlers: search index, archive, caches of reports, access control."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Services:
     Args:
         root: the workspace; it may not have an index yet.
         status: returns the counts of the workspace.
-        source: what is searched; None: the index of the workspace, in this process.
+        source: the index to search; None: that of the workspace, in this process.
         limits: limits on requests and changes.
         key: signs sessions; empty: a new one is made.
     """
@@ -129,7 +129,7 @@ async def require_writer(request: Request, services: ServicesDep) -> str:
 
 
 async def require_reader(request: Request, services: ServicesDep) -> str:
-    """Return the name of the token that allows reading what is not public.
+    """Return the name of the token that allows reading protected data.
 
     Raises:
         HTTPException: 401 or 429; 303 for pages, to the sign-in page.
@@ -160,7 +160,7 @@ class Archive:
         self._versions: Versions | None = None
 
     def versions(self) -> Versions:
-        """Raises WorkspaceError if there is no workspace, ConfigError if its settings are wrong."""
+        """Open the archive. Raises WorkspaceError: no workspace; ConfigError: invalid settings."""
         if self._versions is None:
             with self._opening:
                 if self._versions is None:

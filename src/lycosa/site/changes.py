@@ -1,6 +1,6 @@
 """List new, gone and changed pages since a time, with differences between archived versions.
 
-A version begins with each visit that returned another text. Memory holds the rows of the pages
+A version begins with each visit that returned another text. In memory are the rows of the pages
 that were visited since, and one pair of texts.
 """
 

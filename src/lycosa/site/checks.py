@@ -111,7 +111,7 @@ def broken_links(tables: LiveTables, facts: SiteFacts) -> list[BrokenLink]:
     broken = ends.join(errors.unique("end"), on="end")
     if not broken.height:
         return []
-    # The last links of a page that is gone are kept, but no reader sees them.
+    # The last links of a gone page are stored, but no reader sees them.
     dead = facts.nodes.filter((pl.col("verdict") != "") | ~pl.col("is_page")).select(source="url")
     # A filter is pushed down to the files, a join is not: only these links are ever in memory.
     links = tables.scan("links").filter(

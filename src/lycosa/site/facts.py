@@ -60,8 +60,8 @@ class SiteFacts:
     content_length, content_type, fetched_at, redirect_to, verdict (why it has no good answer:
     `http_404`, `timeout`, `gone`; "" if it has one, or none yet). `answers`: hash, url, verdict,
     redirect_to of the site's URLs and of all that they link to. `links`: source, target, kind, of
-    every stored link from the site or to it, as hashes. `navigation`: what a reader can follow,
-    through redirects.
+    every stored link from the site or to it, as hashes. `navigation`: the links that a reader can
+    follow, through redirects.
     """
 
     name: SiteName
@@ -78,7 +78,7 @@ class SiteFacts:
 
 
 def site_facts(tables: LiveTables, name: SiteName) -> SiteFacts:
-    """Collect the data. Raises what `LiveTables.ordered` raises."""
+    """Collect the data. Raises the same errors as `LiveTables.ordered`."""
     links = _links(tables, name)
     nodes = _nodes(tables, name)
     own = nodes.select("hash", "url", "verdict", pl.col("redirect_to").fill_null(""))
@@ -93,7 +93,7 @@ def site_facts(tables: LiveTables, name: SiteName) -> SiteFacts:
 
 
 def redirects(answers: pl.DataFrame) -> RedirectMap:
-    """Return where the URLs of these answers redirect to."""
+    """Return the redirects of the URLs of these answers."""
     moved = answers.filter(pl.col("redirect_to") != "")
     return RedirectMap(
         moved["hash"].to_numpy(), moved["redirect_to"].hash().to_numpy(), max_hops=MAX_HOPS
@@ -152,7 +152,7 @@ def _nodes(tables: LiveTables, name: SiteName) -> pl.DataFrame:
         newest_visits, on="url", how="left"
     )
     nodes = joined.sort("url").collect().with_columns(hash=pl.col("url").hash(), verdict=_verdict())
-    # The last text of a page that is gone or redirects is kept, but it is not a page.
+    # The last text of a URL that is gone or redirects is stored, but it is not a page.
     is_page = (
         pl.col("parsed_at").is_not_null()
         & (pl.col("state") == UrlState.VISITED.value)
@@ -188,7 +188,7 @@ def newest_answers(
 
     Args:
         urls: hashes of URLs.
-        known: answers that are known already; they come first and are not looked up again.
+        known_answers: earlier results; they are first and are not looked up again.
     """
     answers = [pl.DataFrame(schema=_ANSWER) if known_answers is None else known_answers]
     seen = answers[0].select("hash")

@@ -92,7 +92,7 @@ def _links(tables: LiveTables, conditions: list[pl.Expr], *, broken: bool) -> li
 
 
 def _gone_pages(tables: LiveTables) -> pl.LazyFrame:
-    """Return the pages that are gone; their last links are kept, but no reader sees them."""
+    """Return the gone pages; their last links are stored, but no reader sees them."""
     urls = tables.scan("urls").filter(pl.col("operation") == "")
     states = urls.group_by("url").agg(gone=(pl.col("state") == UrlState.GONE.value).all())
     return states.filter("gone").select(source="url")

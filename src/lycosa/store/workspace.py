@@ -1,6 +1,6 @@
 """A workspace: the folder, or the place on S3 or HDFS, that contains one crawl.
 
-`workspace.json` is written once. It contains what must never change: the format, the number of
+`workspace.json` is written once. It contains the constants: the format, the number of
 partitions, the hash, the version of the URL normalisation, and the public suffix list. Everything
 else is in the log.
 """
@@ -118,7 +118,7 @@ class Workspace:
 
     @classmethod
     def open_or_create(cls, root: str, partitions: int = DEFAULT_PARTITIONS) -> Workspace:
-        """Open a workspace, or create it. Raises what `open` and `create` raise."""
+        """Open a workspace, or create it. Raises the same errors as both."""
         storage = open_storage(root)
         if storage.size(FILE) is None:
             try:

@@ -225,7 +225,7 @@ class Analysis:
         return self.all_of(language)[0]
 
     def all_of(self, language: str) -> tuple[Analyzer, ...]:
-        """Return all analyzers of a language in the index. Raises what `of` raises."""
+        """Return all analyzers of a language in the index. Raises the same errors as `of`."""
         if language != "ko":
             return (analyzer_for(language),)
         return tuple(

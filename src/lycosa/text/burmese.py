@@ -11,7 +11,7 @@ transliterator my-Zawgyi.
 A Lao syllable begins with a vowel that is written before its consonant, or with a consonant that
 bears a vowel or tone; a consonant that bears none ends the syllable before it (Phissamay, Dalaloy,
 Chanhsililath et al., "Syllabification of Lao Script for Line Breaking", PAN Localization working
-papers, 2004, cut down to what needs no list of exceptions).
+papers, 2004, restricted to the rules without a list of exceptions).
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Difference:
 
 
 def difference(old: str, new: str) -> Difference:
-    """Compare two texts, whose blocks are lines."""
+    """Compare two texts line by line."""
     before, after = _blocks(old), _blocks(new)
     changes = _changes(before, after)
     gone = sum(end - start for start, end, _, _ in changes)

@@ -155,7 +155,7 @@ def identify(text: str, configured: frozenset[str] | None = None) -> Identified:
 
 @functools.lru_cache(maxsize=2_000)
 def _identify_short(text: str, expected: frozenset[str]) -> Identified:
-    """Many pages of a site share their title, or a short text that was not translated."""
+    """Identify a short text. Cached, because many pages of a site have the same title."""
     return _identify_by_model(text, expected)
 
 
@@ -249,7 +249,7 @@ def _second_opinion(
 
 
 def _is_translated(shares: dict[str, float], expected: frozenset[str]) -> bool:
-    """Return whether a text in another language quotes so much English that it comes first."""
+    """Return whether a text in another language quotes so much English that it leads."""
     (first, _), (second, share) = [*shares.items(), ("", 0.0), ("", 0.0)][:2]
     return first == "en" and share >= BESIDE_ENGLISH and second in expected
 
@@ -363,7 +363,7 @@ def language_share(language: str, declared: str, title: str, in_url: str = "") -
 
     Only a declaration that differs counts, since many pages declare nothing. The code in a URL is
     one too: a copy of a page below `/ru/` declares the language of the original. The title decides
-    whether the page is a translation whose text was not translated, or a page with a wrong
+    whether the page is a translation with an untranslated text, or a page with a wrong
     declaration.
     """
     others = [code for code in (declared, in_url) if _contradicts(language, code)]

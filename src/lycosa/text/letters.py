@@ -39,7 +39,7 @@ _PERSIAN = {
     ord("ٱ"): "ا",
 }
 # Urdu: heh goal is the letter; the two-eyed heh makes aspirates and stays; yeh barree stays, it
-# tells singular from plural.
+# distinguishes singular from plural.
 _URDU = {
     **_TO_PERSIAN,
     ord("ه"): "ہ",

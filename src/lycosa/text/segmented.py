@@ -42,7 +42,7 @@ SEPARATED = bytes(
     ord(chr(code).lower() if chr(code).isalnum() else " ") if code < 0x80 else code
     for code in range(0x100)
 )
-"""For UTF-8: ASCII letters in lower case, and spaces for what separates words in ASCII."""
+"""Table for bytes of UTF-8: ASCII letters in lower case, spaces for other ASCII signs."""
 _NOT_USUAL = lazy_pattern(f"[^0-9{LETTERS}{SIGNS}\n]")
 _RUNS = lazy_pattern(f"[^\\W_{_HANGUL_SYLLABLES}]+|\n|[{_HANGUL_SYLLABLES}]+")
 
@@ -61,7 +61,7 @@ _Word = TypeVar("_Word", str, bytes)
 class Terms(dict[_Word, str]):
     """Cache of word -> its terms, each with a mark before and a space after it.
 
-    Long words are not kept.
+    Long words are not cached.
     """
 
     def __init__(self, terms_of: Callable[[_Word], Iterable[str]], mark: str) -> None:

@@ -90,7 +90,7 @@ class CharacterAnalyzer(PartsAnalyzer):
     def __init__(
         self, language: str, *, name: str, version: str, prepare: Callable[[str], str] | None = None
     ) -> None:
-        """`prepare` keeps the length of a text."""
+        """`prepare` must preserve the length of a text."""
         super().__init__(
             language, characters_of, name=name, version=version, prepare=prepare, in_place=True
         )

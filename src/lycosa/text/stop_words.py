@@ -2,7 +2,7 @@
 
 They are a quarter to a half of the words of running text. Where one language leads clearly in every
 part of a text, no model is needed, and a page costs a tenth of the time. Related languages share
-stop words, so that they rarely lead (Portuguese and Galician) and the caller asks a model.
+stop words, so that they rarely lead (Portuguese and Galician) and the caller uses a model.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read dictionaries as (word, translation, weight): Wiktionary lists, TSV, and dictd.
 
-The weight decreases with the number of the sense and the place in the entry: usual ones come first.
+The weight decreases with the number of the sense and the place in the entry: usual ones are first.
 
 Files of dictd (RFC 2229; Debian's dict-freedict-*):
 

@@ -87,7 +87,7 @@ def find_parallel(tables: LiveTables) -> ParallelPages:
     """Return the pairs of pages that translate each other. Memory: about 40 bytes a page.
 
     Raises:
-        FileNotFoundError: a table's file went away: refresh the tables and try again.
+        FileNotFoundError: a table's file was deleted: refresh the tables and try again.
     """
     by_url_parts, declared = [], []
     for frame in tables.batches("pages", _READ, memory_bytes=_FRAME_BYTES):
@@ -190,7 +190,7 @@ def _declared(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pairs_by_url(pages: pl.DataFrame, hub: str) -> pl.DataFrame:
-    """Choose one of several pages in a language: the first whose URL names it."""
+    """Return the pairs by URL; of pages in one language, preferably one with its code."""
     one_each = pages.sort("place", "language", pl.col("coded").not_(), "url_hash").unique(
         ["place", "language"], keep="first", maintain_order=True
     )

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 PIVOT = "en"
 PIVOT_WIDTH = 4  # maximum number of English words between
-PIVOT_WEIGHT = 0.8  # factor beside the product of both weights
+PIVOT_WEIGHT = 0.8  # factor of the product of both weights
 MAX_TRANSLATIONS = 20  # of a term
 
 

@@ -74,7 +74,7 @@ def train_tables(
         before: the folder of the previous generation; unchanged tables are reused.
 
     Raises:
-        FileNotFoundError: a table's file went away: refresh the tables and try again.
+        FileNotFoundError: a table's file was deleted: refresh the tables and try again.
     """
     parallel = find_parallel(tables)
     old_records = _read_records(before)

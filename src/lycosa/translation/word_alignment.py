@@ -103,7 +103,7 @@ def shortest_first(
 ) -> list[tuple[str, str]]:
     """Return the first `max_pairs` distinct sentence pairs, ordered by their cost.
 
-    The cost of a pair grows with the product of its lengths, what it teaches with their sum.
+    The cost of a pair grows with the product of its lengths, its information with their sum.
     """
     distinct: set[tuple[str, str]] = set()
     for pair in pairs:

@@ -76,7 +76,7 @@ class OpenTables:
 
 
 def seen(storage: Storage) -> Seen:
-    """Return what changes when `open_tables` would open others; cheap."""
+    """Return a value that changes when the tables do that `open_tables` opens; cheap."""
     names = tuple(name for name in storage.names(FOLDER) if not name.startswith("."))
     generations = [name for name in storage.names(GRAPH) if _GENERATION.match(name)]
     return names, max(generations, default="")

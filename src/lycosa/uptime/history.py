@@ -86,7 +86,7 @@ def replay_checks(rows: pl.LazyFrame, monitors: Mapping[str, Monitor]) -> Monito
 
 
 def mark_offline(tables: LiveTables, outages: Sequence[tuple[Outage, int]]) -> list[Outage]:
-    """Mark the outages at whose beginning no other monitored host responded."""
+    """Mark the outages at the beginning of which no other monitored host responded."""
     doubtful = [entry for entry in outages if entry[0].cause in NETWORK_CAUSES][-_MAX_WINDOWS:]
     if not doubtful:
         return [outage for outage, _ in outages]
@@ -126,7 +126,7 @@ def _runs(rows: pl.LazyFrame) -> list[_Run]:
 
 
 def _reason(run: _Run) -> str:
-    """Return why a check failed, from its row: shorter than the text of the time."""
+    """Return why a check failed, by its row, which does not contain the full message."""
     if run.error:
         return run.error
     if run.verdict == "content":

@@ -1,6 +1,6 @@
 """Combines events into notifications: few while much is down at once, none sent twice.
 
-Each target has an outbox. Its cursor records what was notified and is stored together with the
+Each target has an outbox. Its cursor records the notified events and is stored together with the
 notifications, so that a kill neither loses one nor sends one under two IDs.
 
 - Outages confirmed within `GATHER_MS` are combined, or within `GATHER_BUSY_MS` if the last
@@ -41,7 +41,7 @@ class OutageNotifier:
         self._targets: dict[str, _Target] = {}
 
     def watch(self, monitors: Mapping[str, Monitor]) -> None:
-        """Set the monitors by URL. Outages of all others are forgotten."""
+        """Set the monitors by URL. Outages of all others are dropped."""
         self._monitors = monitors
         for name in {each for monitor in monitors.values() for each in monitor.notify}:
             if name not in self._targets:
@@ -58,7 +58,7 @@ class OutageNotifier:
         return max((target.offline for target in self._targets.values()), default=0)
 
     def add(self, events: Iterable[Event]) -> None:
-        """Note events in the order in which they happen."""
+        """Add events in the order in which they happen."""
         for event in events:
             if isinstance(event, NetworkOutage):
                 for target in self._targets.values():
@@ -77,7 +77,7 @@ class OutageNotifier:
                 target.add_certificate(monitor, until)
 
     def tick(self) -> None:
-        """Send what was gathered; to be called about once a second."""
+        """Send the gathered notifications. Call it about once a second."""
         for target in self._targets.values():
             target.tick()
 

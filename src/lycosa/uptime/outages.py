@@ -47,7 +47,7 @@ Timestamp = Annotated[
 
 
 class ReportModel(BaseModel):
-    """Base of what the command line, the API and the pages show."""
+    """Base of the reports for the command line, the API and the pages."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
@@ -208,7 +208,7 @@ class OutageDetector:
         return reaction
 
     def tick(self, now_ms: int) -> Reaction:
-        """Apply the passage of time; to be called about once a second."""
+        """Apply the passage of time. Call it about once a second."""
         reaction = Reaction()
         self._decide(now_ms, reaction)
         return reaction

@@ -96,7 +96,7 @@ class Uptime:
         self._delivery.wake()
 
     def close(self) -> None:
-        """Drop running checks. Notifications that are not delivered are kept."""
+        """Drop running checks. Undelivered notifications remain stored."""
         self._worker.make_checks(None)
         if self._checker is not None:
             self._checker.close()

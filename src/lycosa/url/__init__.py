@@ -1,5 +1,5 @@
 """URLs: normalisation, keys, registrable domains, scopes, rules, exclusion lists.
 
-Pure functions. Normalising never changes what a URL means, is idempotent, and never raises on a
+Pure functions. Normalising never changes the meaning of a URL, is idempotent, and never raises on a
 link. `lycosa.crawl.admission` decides which URLs a crawl accepts.
 """

@@ -109,7 +109,7 @@ def parse_exclusions(text: str, source: str) -> ExclusionRules:
     """Read a list.
 
     Raises:
-        ConfigError: invalid lines; the message has the first ten with what to write instead.
+        ConfigError: invalid lines; the message has the first ten, each with a correction.
     """
     rules: list[ExclusionRule] = []
     problems: list[str] = []

@@ -56,7 +56,7 @@ _REASONS: Final = {
 _REASONS_WITH_DOCUMENTS: Final = _REASONS | dict.fromkeys(_DOCUMENTS.split(), "document")
 _LONGEST: Final = max(map(len, _REASONS_WITH_DOCUMENTS))
 
-# Folders whose members are named after things and are pages about them; folders of programs;
+# Folders with pages about files or programs, which their URLs are named after; folders of programs;
 # programs before path info.
 _ABOUT = re.compile(
     r"/(?:wiki|w|tag|tags|tagged|topic|topics|package|packages|project|projects|blob|search|q)/",
@@ -70,7 +70,7 @@ _ABOUT_TOO: Final = frozenset({"script", "style", "image", "data"})
 
 FTP_LISTING: Final = "text/ftp-dir-listing"
 GOPHER_MENU: Final = "application/gopher-menu"
-"""Media types, made up by us, of what servers of these protocols answer without naming one."""
+"""Our own media types for the responses of protocols that have no media types."""
 
 TEXT_TYPES: Final = (
     "text/html",
@@ -106,10 +106,10 @@ collection's media types name them.
 """
 
 READ_TYPES: Final = TEXT_TYPES + DOCUMENT_TYPES
-"""Media types of what `lycosa.page` reads: the patterns of a collection that names none."""
+"""Media types that `lycosa.page` reads: the default patterns of a collection."""
 
 REQUISITE_GROUPS: Final = frozenset({"image", "style", "script", "font"})
-"""Groups of what a page needs to be shown."""
+"""Groups of resources that a browser needs to display a page."""
 
 REQUISITE_TYPES: Final = (
     "image/*",
@@ -125,7 +125,7 @@ REQUISITE_TYPES: Final = (
     "application/x-font-*",
     "application/vnd.ms-fontobject",
 )
-"""Media types of what a page needs to be shown."""
+"""Media types of resources that a browser needs to display a page."""
 
 _SAYS_NOTHING: Final = frozenset(
     {

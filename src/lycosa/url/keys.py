@@ -14,14 +14,14 @@ _new_id = tuple.__new__  # skips the generated constructor, a third of the time 
 
 
 def host_key(host: str) -> int:
-    """xxh3_64 of a hostname as the URL standard serialises it (an IPv6 address with its brackets),
-    UTF-8, seed 0.
+    """Return the xxh3_64 (UTF-8, seed 0) of a hostname as the URL standard serialises it (an IPv6
+    address with its brackets).
     """
     return xxh3_64_intdigest(host.encode())
 
 
 def url_key(url: str) -> int:
-    """xxh3_64 of a normalised URL, UTF-8, seed 0."""
+    """Return the xxh3_64 (UTF-8, seed 0) of a normalised URL."""
     return xxh3_64_intdigest(url.encode())
 
 

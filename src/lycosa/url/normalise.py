@@ -1,10 +1,10 @@
-"""URLs parsed as browsers parse them (WHATWG URL Standard, by ada) and written in one form that
-means the same.
+"""URLs parsed as browsers parse them (WHATWG URL Standard, by ada) and written in one form with the
+same meaning.
 
-On top of the standard's own serialisation, `normalise` only drops what never reaches a server (the
-fragment), what we never send (userinfo), and writes percent-encoding in one way (RFC 3986 sections
-2.1, 2.3 and 6.2.2: upper-case digits, no encoded ALPHA DIGIT - . _ ~). Everything that might change
-a meaning is opt-in and lives in `lycosa.url.rules`. URLs of ftp and gopher are finished in
+Beyond the standard's own serialisation, `normalise` only drops the fragment, which never reaches a
+server, and the userinfo, which is never sent, and writes percent-encoding in one way (RFC 3986
+sections 2.1, 2.3 and 6.2.2: upper-case digits, no encoded ALPHA DIGIT - . _ ~). Rules that might
+change the meaning are opt-in (`lycosa.url.rules`). URLs of ftp and gopher are finished in
 `lycosa.url.files`.
 """
 
@@ -68,9 +68,7 @@ def normalise(url: str) -> str:
 
 
 def _resolve(base: str | None, text: str) -> str | Refusal:
-    """Parse (WHATWG "basic URL parser", with or without a base) and normalise. Any text is
-    allowed.
-    """
+    """Parse any text (WHATWG "basic URL parser", with or without a base) and normalise it."""
     stated = _SCHEME.match(text)
     scheme = _scheme(stated[1]) if stated else ""
     if stated and scheme not in _SCHEMES:
@@ -103,8 +101,8 @@ def _scheme(stated: str) -> str:
 
 
 def _scalar_values(text: str) -> str:
-    """Lone surrogates become U+FFFD, as in every string that reaches a browser's URL parser (WebIDL
-    USVString).
+    """Replace lone surrogates by U+FFFD, as in every string that reaches a browser's URL parser
+    (WebIDL USVString).
     """
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
@@ -130,8 +128,8 @@ def _write_escape(match: re.Match[str]) -> str:
     return _WRITTEN[match[2]]
 
 
-# What is already in its final form and can be put behind a folder or an origin without parsing: no
-# character that the standard's path and query percent-encode sets hold, no escape that `_finish`
+# Matches texts in their final form, which may be appended to a folder or an origin without parsing:
+# no character of the standard's path and query percent-encode sets, and no escape that `_finish`
 # would rewrite. Guarded by a property test.
 _KEPT_ESCAPE = r"%(?:[01][0-9A-F]|2[0-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-DF]|[89A-F][0-9A-F])"
 _TAIL = rf"(?:\?(?:[A-Za-z0-9\-._~!$&()*+,;=:@/?]|{_KEPT_ESCAPE})*)?"
@@ -143,16 +141,16 @@ _PLAIN_RELATIVE = re.compile(
 # characters; longer ones are rare and would let a hostile page fill the caches with text
 _MAX_HREF = 256
 _MAX_RESULT = 512
-# 10 MB with usual URLs, at most 60 MB; with half as many, six sites side by side made each other
-# forget
+# 10 MB with usual URLs, at most 60 MB; with half as many, six concurrent sites evicted each other's
+# entries
 _MAX_ENTRIES = 32_768
 _MAX_ORIGINS = 4_096
 
 
 class _ResolvedLinks:
-    """What was resolved before, by folder: the links of a page are mostly those of its neighbours.
+    """A cache of resolved links by folder: pages of a folder have mostly the same links.
 
-    Bounded: when it is full all is forgotten, which costs less than keeping an order.
+    When it is full it is cleared, which costs less than recording the order of use.
     """
 
     def __init__(self) -> None:

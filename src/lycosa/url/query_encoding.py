@@ -1,4 +1,4 @@
-"""Queries in the encoding of the page that holds the link.
+"""Queries in the encoding of the page that contains the link.
 
 WHATWG URL Standard, "query state" and "percent-encode after encoding". Browsers encode `?q=é` of a
 windows-1251 or Big5 page in that encoding; servers expect the same from a crawler.

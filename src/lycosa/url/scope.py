@@ -21,7 +21,7 @@ _MAX_NAMES = 3  # in a message
 
 @lru_cache(maxsize=256)
 def url_origin(url: str) -> str:
-    """`scheme://host[:port]` of a normalised URL, the port only where it is not the scheme's own.
+    """Return `scheme://host[:port]` of a normalised URL, without the default port of the scheme.
 
     Raises:
         UrlError: a URL of another scheme than those that are crawled.

@@ -72,7 +72,7 @@ class Encoder:
             rows = np.asarray(encode(texts), np.float32)
         except EncoderError:
             raise
-        except Exception as error:  # code of others
+        except Exception as error:  # third-party code
             raise EncoderError(
                 f"the encoder {self.name} raised {type(error).__name__}: {error}"
             ) from error

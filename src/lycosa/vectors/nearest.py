@@ -18,7 +18,7 @@ from lycosa.vectors.store import ChunkStore, open_newest
 
 PAUSE_S = 10.0
 """Time after a failure of the encoder in which queries do not wait for it."""
-_GROWTH = 4  # factor of the number of chunks that are looked at, until enough match
+_GROWTH = 4  # factor of the number of chunks that are examined, until enough match
 
 
 @dataclass(slots=True, frozen=True)

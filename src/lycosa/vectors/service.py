@@ -1,4 +1,4 @@
-"""Encode the chunks of new pages in a thread beside a crawl."""
+"""Encode the chunks of new pages in a thread during a crawl."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lycosa.vectors.encoders import Encoder, load_encoder
 from lycosa.vectors.update import VectorsReport, update_vectors
 
 FINISH_S = 10.0
-"""Time for encoding what is left when the crawl ends."""
+"""Time for encoding the remaining chunks when the crawl ends."""
 
 
 class EncodingService:

@@ -38,7 +38,7 @@ INFO, PAGES, CHUNKS, ENDS = "info.json", "pages.arrow", "chunks.jsonl", "ends.np
 VECTORS, KEYS, GRAPH = "vectors.npy", "keys.npy", "graph.usearch"
 FORMAT = 1
 EXACT_CHUNKS = 100_000
-"""Up to so many chunks a search compares all vectors, which takes about 15 ms."""
+"""Up to this number of chunks, a search compares all vectors, which takes about 15 ms."""
 _SEARCHED = 256  # candidates of a search in the graph: 95 % of the nearest 200 are found
 _SLAB = 65_536  # rows that are copied at once
 _TIME = pl.Datetime("ms", "UTC")
@@ -277,7 +277,7 @@ def write_store(
     is_current: NDArray[np.bool_],
     new: Sequence[EncodedPage],
 ) -> ChunkStore:
-    """Publish the kept pages of a store and new ones, in place of all that was published.
+    """Publish the current pages of a store and new ones, and replace all published folders.
 
     Args:
         info: numbers of pages and chunks are not read.

@@ -1,8 +1,8 @@
 """Encode the chunks of pages that are new or have changed.
 
 A chunk that has a vector of the same encoder keeps it: its id depends on URL and text only. Chunks
-of pages that are gone or excluded are removed. If the encoder fails, what it has encoded is kept,
-and the next update continues.
+of pages that are gone or excluded are removed. If the encoder fails, the chunks encoded so far are
+published, and the next update continues.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def update_vectors(
     encoder: Encoder | None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> VectorsReport | None:
-    """Encode what is new, and remove the chunks of pages that are gone. An error of the encoder is
-    in the report. None: there is no encoder, and nothing was encoded before.
+    """Encode new chunks, and remove those of pages that are gone. An error of the encoder is in the
+    report. None: there is no encoder, and nothing was encoded before.
 
     Args:
         encoder: None: only remove.
@@ -141,14 +141,14 @@ class _Update:
         live = self._live_pages()
         try:
             self._encode_pages(self._compare(live))
-        except _OtherDimensions:  # no vector can be kept
+        except _OtherDimensions:  # no stored vector can be reused
             self._base, self._is_current = None, np.ones(0, np.bool_)
             self._encode_pages(self._compare(live))
         self._publish()
         return self._finish()
 
     def _open(self) -> ChunkStore | None:
-        """Return what was encoded before, if its vectors can be kept."""
+        """Return the newest store, if its vectors can be reused."""
         try:
             base = open_newest(self._workspace.storage)
         except WorkspaceError:  # damaged, or of an unknown format
@@ -260,7 +260,7 @@ class _Update:
             )
 
     def _publish(self) -> None:
-        """Publish what has changed since the last time, without what was excluded meanwhile."""
+        """Publish the changes since the last time, without pages excluded meanwhile."""
         base = self._base
         self._drop_excluded()
         for each in self._new:
@@ -279,7 +279,7 @@ class _Update:
         self._new = []
 
     def _info(self) -> VectorsInfo:
-        """Return what to publish, without the numbers of pages and chunks."""
+        """Return the new `VectorsInfo`, without the numbers of pages and chunks."""
         base, encoder = self._base, self._encoder
         if encoder is None:
             assert base is not None

@@ -59,7 +59,7 @@ class MatchDelivery:
         self._thread.start()
 
     def finish(self) -> None:
-        """Deliver what is committed, as far as targets accept it within seconds; then end."""
+        """Deliver the committed matches that targets accept within seconds; then end."""
         if not self._started:
             return
         self._end()

@@ -40,14 +40,14 @@ _TIE_MS = 10_000  # hosts due within this time of each other are equally urgent
 BEHIND_MS = _TIE_MS + 1_000
 """Offset of the due time that moves a host behind all that are due now."""
 
-_BLOCK = 128 * 1_024  # hosts that are looked at together: a pick needs 5 MB
+_BLOCK = 128 * 1_024  # hosts that are compared at a time: a pick needs 5 MB
 
 
 class HostOrder(StrEnum):
     """The order of hosts that are due."""
 
-    TIME = "time"  # the one that is due first; overdue ones are equal
-    SERVERS = "servers"  # one that was never visited, then the one unvisited longest
+    TIME = "time"  # earliest due time first; overdue hosts are equal
+    SERVERS = "servers"  # never visited ones first, then least recently visited first
 
 
 class HostDirectory:
@@ -62,10 +62,10 @@ class HostDirectory:
     """
 
     _count: int
-    _behind: int  # the place after the last pick
+    _behind: int  # the next pick starts here: the position after the last one
     _new: dict[int, int]  # host key -> slot of hosts that were added since the index was made
-    _looks: int  # calls of `slot`
-    _indexed: bool  # every other host is in it
+    _looks: int  # number of calls of `slot`
+    _indexed: bool  # whether the index contains all hosts that are not in `_new`
 
     def __init__(self, folder: str | None = None) -> None:
         self._arrays = MappedArrays(folder)
@@ -149,7 +149,7 @@ class HostDirectory:
 
         Raises:
             KeyError: not a field of `SETTABLE`.
-            OverflowError: a value that the field cannot hold.
+            OverflowError: a value outside the range of the field.
         """
         for name, value in fields.items():
             if name not in SETTABLE:
@@ -171,7 +171,7 @@ class HostDirectory:
             self.next_at[slot] = at_ms
 
     def hush(self) -> None:
-        """Make all hosts not due until `wake`."""
+        """Make all hosts not due until `wake` or `wake_many`."""
         self.next_at[: self._count] = NEVER
         self._arrays.shed()
 
@@ -201,7 +201,7 @@ class HostDirectory:
 
         At most `limit` that are due by `now_ms` + `horizon_ms`.
 
-        They are not marked: that is for `activate`, once their rows are there.
+        Does not mark them as active: call `activate` after their rows are read.
         """
         candidates: list[tuple[Slots, npt.NDArray[np.float64], _Keys]] = []
         due_in_all = 0
@@ -332,11 +332,11 @@ class HostDirectory:
                 setattr(self, name, grown)
 
     def _reindex(self) -> None:
-        """Slots by host key, and where each part of the keys starts among them."""
+        """Rebuild the index: the slots by host key, and the start of each part of the keys."""
         keys, size = self.host_key[: self._count], max(self._count, 1)
         self._order = self._arrays.zeros("order", np.uint32, size)[: self._count]
         self._order[:] = np.argsort(keys)
-        # a copy in order: one page of it is read for a host, not one for each key of the bucket
+        # a sorted copy: a look-up reads one page of it, instead of one for each key of the part
         self._sorted_keys = self._arrays.zeros("sorted_keys", np.uint64, size)[: self._count]
         self._sorted_keys[:] = keys[self._order]
         sizes = np.bincount(
@@ -349,7 +349,7 @@ class HostDirectory:
 
 
 def _best(urgency: npt.NDArray[np.float64], distance: _Keys, limit: int) -> Slots:
-    """Return the `limit` smallest by (urgency, distance), in no order."""
+    """Return the `limit` smallest by (urgency, distance), in no particular order."""
     if urgency.size <= limit:
         return np.arange(urgency.size)
     bar = np.partition(urgency, limit - 1)[limit - 1]

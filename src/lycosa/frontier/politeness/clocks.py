@@ -3,7 +3,7 @@
 Invariants
 - A host has at most `connections_per_host` fetches in flight, and none starts before the pause
   after its last fetch is over.
-- A registrable domain is fetched from like at most `domain_connections` hosts
+- At most `domain_connections` places of a registrable domain are occupied at a time
   (`lycosa.frontier.politeness.domain_clock`).
 - All hosts of one address together have at most `address_connections` fetches in flight.
 - With `burst` N above 1, a host that permits it is fetched from up to N times without a pause, then
@@ -116,7 +116,7 @@ class Clocks:
     """The clocks of one worker. Not thread-safe."""
 
     def __init__(self, rules: ClockRules, claimed_at: int = 0) -> None:
-        """`claimed_at`: claim of the partitions, when hosts of `restore` count as fetched."""
+        """`claimed_at`: when the partitions were claimed; `restore` assumes fetches until then."""
         self._rules = rules
         # one host may use all the connections that its own limit allows
         self.places = max(rules.domain_connections, rules.connections_per_host)
@@ -268,7 +268,7 @@ class Clocks:
         return place.paused_until() if place is not None else 0
 
     def remove(self, host_key: int) -> int:
-        """Remove an idle host. Return the end of its pause, which the caller keeps (`delay`)."""
+        """Remove an idle host. Return the end of its pause, for the caller to store; or 0."""
         host = self._hosts.get(host_key)
         if host is None:
             return 0
@@ -315,7 +315,7 @@ class Clocks:
                 del self._addresses[address]
 
     def _place_at(self, host: HostClock | None, domain: str) -> int:
-        """Return when the domain has a place. In a burst the host has one already."""
+        """Return when the domain has a free place. In a burst the host already occupies one."""
         place = self._domains.get(domain)
         if place is None:
             return 0

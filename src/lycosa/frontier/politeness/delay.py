@@ -4,7 +4,7 @@ The pause is the largest of the operator's settings (a minimum, and AltaVista Sc
 factor times the time of the last transfer, both capped), the site's requests (Crawl-delay,
 Retry-After), and the back-off after failures. While a host responds slower than usual
 (`lycosa.frontier.politeness.latency`), the first three are multiplied. Requests of the site are
-never capped. All pure; `lycosa.frontier.politeness.clocks` holds the pauses.
+never capped. All pure; `lycosa.frontier.politeness.clocks` stores the pauses.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class LatencyTracker:
 
 
 def remembered(usual_ms: float) -> LatencyTracker:
-    """Restore the means of a host after a restart; 0: nothing is known."""
+    """Restore the means of a host after a restart; 0: no stored mean."""
     if usual_ms <= 0:
         return LatencyTracker()
     mean = log(max(usual_ms, 1.0))

@@ -145,7 +145,7 @@ def due_at(rules: RecrawlRules, row: UrlRow, now: int | None = None) -> int | No
 
 
 def due_expr(rules: RecrawlRules, now: int | None = None) -> pl.Expr:
-    """`due_at` over the columns of `urls`: Int64 milliseconds since 1970, null for never.
+    """Return `due_at` over the columns of `urls`: Int64 ms since 1970, null for never.
 
     Reads state, visited_at, not_before and fails (times as Datetime("ms") or Int64), and for
     `fresh` depth, importance, change_rate, claim and silence; nulls are taken as 0. Rows of other
@@ -191,9 +191,9 @@ def on_link(
     """Return the effect of a link to a known URL at `now` (ms since 1970). `waiting`: the URL is
     queued or in flight.
 
-    A page whose `not_before` is still to come waits for that. A gone page is queued when it is also
-    past its own schedule, and after the end of that when it is older than `gone_longest_ms`: a
-    link indicates that it may be back.
+    A page whose `not_before` is in the future stays due at that time. A gone page is queued when
+    it is also past its own schedule; after the last check of that schedule, when it is older than
+    `gone_longest_ms`: a link indicates that it may be back.
     """
     if state == UrlState.EXCLUDED:
         return LinkAction.ONLY_REFERRER
@@ -202,7 +202,7 @@ def on_link(
     least = rules.max_age_ms
     if state == UrlState.GONE:
         least = max(least, _gone_wait(rules, fails) or rules.gone_longest_ms)
-    # a visit in the future comes from a wrong clock
+    # a visit in the future was recorded by a wrong clock
     old = not -least <= now - visited_at <= least
     return (
         LinkAction.QUEUE

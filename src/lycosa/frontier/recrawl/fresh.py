@@ -10,7 +10,7 @@ fetched,
 
     value(w, c, a) = (w/c) (1 - exp(-c a)(1 + c a))
 
-is what a fetch at age `a` is worth, in days of freshness weighted by importance. It grows with age
+is the value of a fetch at age `a`, in days of freshness weighted by importance. It grows with age
 from 0 to w/c; a page is due when it reaches the `threshold`, and never if w/c is not above it. So
 the due time follows from the page's own row and one number, and nothing has to be solved again when
 a page is visited. The age solves in closed form: with u = -ln(1 - threshold c/w) and x = c a, x -
@@ -57,7 +57,7 @@ _BISECTIONS = 48  # of a bracket some 50 wide in ln(threshold): to 2e-13
 
 
 def age_in_changes(u: Any, sqrt: Callable[[Any], Any], log1p: Callable[[Any], Any]) -> Any:
-    """x >= 0 with x - ln(1 + x) = u, by Newton; the same text for floats and arrays, u above 0.
+    """Return x >= 0 with x - ln(1 + x) = u, by Newton's method, for floats and arrays; u > 0.
 
     The start sqrt(2u) + 2u/3 is a lower bound (Chatzigeorgiou, "Bounds on the Lambert function",
     IEEE Comm. Letters 2013).
@@ -85,7 +85,7 @@ def interval_days(importance: ArrayLike, change_rate: ArrayLike, threshold: Arra
 
 
 def interval_of(importance: float, change_rate: float, threshold: float) -> float:
-    """`interval_days` of one page."""
+    """Return `interval_days` of one page."""
     if change_rate <= 0 or importance <= 0:
         return math.inf
     share = threshold * change_rate / importance
@@ -114,7 +114,7 @@ def claimed_interval(interval: float, change_rate: float, claim: float, silence:
 def claimed_intervals(
     intervals: Floats, change_rate: ArrayLike, claim: ArrayLike, silence: ArrayLike
 ) -> Floats:
-    """`claimed_interval` of n pages."""
+    """Return `claimed_interval` of n pages."""
     sure = np.clip(np.asarray(claim, dtype=np.float64), 0.0, HIGHEST_CLAIM)
     ahead = -np.log1p(-sure) / np.asarray(change_rate, dtype=np.float64)
     result: Floats = np.maximum(intervals - ahead, 0.0) / (
@@ -132,8 +132,8 @@ def solve(
 ) -> float:
     """Return the threshold that spends the budget, by bisection.
 
-    No page is fetched more often than each `shortest_days`. Of a large table a random sample
-    serves, with the budget scaled down alike.
+    No page is fetched more often than each `shortest_days`. For a large table, pass a random sample
+    and the budget multiplied by its share of the rows.
 
     Raises:
         ValueError: no budget.
@@ -159,7 +159,7 @@ def solve(
 def rates(
     importance: ArrayLike, change_rate: ArrayLike, threshold: float, shortest_days: float = 0.0
 ) -> Floats:
-    """Return the fetches a day of each page under a threshold; 0 for hopeless ones."""
+    """Return the fetches a day of each page under a threshold; 0 for pages that never reach it."""
     intervals = interval_days(importance, change_rate, threshold)
     result: Floats = 1.0 / np.maximum(intervals, max(shortest_days, MIN_INTERVAL))
     return result
@@ -170,9 +170,9 @@ def steer(correction: float, required: float, allowed: float) -> float:
     were due and `allowed` could be fetched.
 
     `required`: those fetched and those still waiting at its end. 1 at first. The tables' threshold
-    spends the budget in the long run; the factor corrects the remaining mismatch. It moves
-    slowly, since pages must first grow older for a higher threshold to tell, forgets, and stays
-    between 1/2 and 2.
+    spends the budget in the long run; the factor corrects the remaining mismatch. It changes
+    slowly, since pages must age before a higher threshold has an effect. It decays towards 1 and
+    stays between 1/2 and 2.
     """
     ratio = min(max(required / allowed, 0.5), 2.0) if allowed > 0 else 1.0
     doubt = allowed / (allowed + STEER_WEIGHT)

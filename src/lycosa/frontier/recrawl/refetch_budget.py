@@ -116,7 +116,7 @@ class Budget:
         return due_at if due_at <= self._due_limit else max(due_at, self._opens_at)
 
     def earliest_expr(self, due_at: pl.Expr) -> pl.Expr:
-        """`earliest` of a column."""
+        """Return `earliest` over a column."""
         return (
             due_at
             if self.open

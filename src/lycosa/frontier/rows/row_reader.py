@@ -29,8 +29,8 @@ NEVER = pl.lit(None, dtype=pl.Int64)
 """For `due`: not to be fetched."""
 
 PASS_ROWS = 150_000
-"""Rows in memory at once when a whole table is gone through, and of which rows for many hosts are
-chosen.
+"""Rows in memory at once when a whole table is read, and when rows are chosen for many hosts
+together.
 """
 
 # files up to here are indexed host by host, so that most are not opened for a host
@@ -82,8 +82,8 @@ class HostRowReader:
         self._schema = polars_schema(self.table)
         self._path = path
         self._files: dict[str, _File] = {}  # in the order of their entries
-        # Rows picked out of a frame keep all its texts in memory; a text that is put together anew
-        # does not.
+        # A selected row keeps all texts of its frame in memory. Concatenation copies its own
+        # text.
         self._copies = [
             pl.concat_str(pl.col(name), pl.lit("")).alias(name)
             for name, kind in self._schema.items()
@@ -101,7 +101,7 @@ class HostRowReader:
         """
         for file in files:
             if file.path in self._files:
-                self._path(file.path)  # keeps the copy of a remote file while it is used
+                self._path(file.path)  # marks the copy of a remote file as in use
         self._files = {file.path: self._files.get(file.path) or self._open(file) for file in files}
 
     def live(self, columns: Sequence[str], rows: int = PASS_ROWS) -> Iterator[pl.DataFrame]:
@@ -182,7 +182,7 @@ class HostRowReader:
             raise WorkspaceError(f"{file.path}: {error}; run `lycosa check`") from None
 
     def _portions(self, places: Places) -> Iterator[tuple[npt.NDArray[np.int64], Places]]:
-        """Hosts in the order of their places, as many at a time as have about PASS_ROWS rows."""
+        """Yield hosts in the order of their places, with about PASS_ROWS rows at a time."""
         order = np.argsort(places, kind="stable")
         ordered = places[order]
         sizes = np.zeros(places.size, np.int64)
@@ -207,7 +207,7 @@ class HostRowReader:
         where: pl.Expr | None,
         choice: RowChoice,
     ) -> pl.DataFrame:
-        """Return file and row numbers in the order of the choice."""
+        """Return the file and row numbers of the selected rows, in the order of `choice`."""
         near, kind = choice.near, choice.kind
         reads = []
         for number, file in enumerate(self._files.values()):
@@ -267,7 +267,7 @@ class _Reader:
         self.index = index
         self._rows = rows
         self._held = pl.DataFrame()
-        self._first = 0  # of the rows held
+        self._first = 0  # row number of the first row of `_held`
 
     def between(self, low: int, high: int) -> pl.DataFrame:
         """Return the rows of `FileIndex.between`."""
@@ -305,9 +305,9 @@ def summary(rows: pl.DataFrame, due: Mapping[str, pl.Expr]) -> pl.DataFrame:
 
     Partition, host_key, waiting (URLs in state known), visited, due_at.
 
-    `due` says for each collection, over the columns of `urls`, when a URL is due: ms since 1970, or
-    null for never. `due_at` is the earliest of a host's, null for never; rows of other collections
-    are counted and never due.
+    `due`: for each collection, an expression over the columns of `urls` that returns when a URL is
+    due: ms since 1970, or null for never. `due_at` is the earliest of a host's, null for never;
+    rows of other collections are counted and never due.
     """
     when = NEVER
     for collection, expression in due.items():

@@ -1,7 +1,7 @@
 """The active hosts and the heads of their URL queues (`lycosa.frontier.scheduler.queue`).
 
-A host of which the tables hold more URLs than its heads, and one of whose lines is empty, is `dry`:
-`lycosa.frontier.scheduler.heads` reads more of them.
+A host is `dry` if one of its lines is empty and the tables contain more URLs for that line:
+`lycosa.frontier.scheduler.heads` then reads more of them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ActiveHosts:
         self._emptied: set[int] = set()  # every host without a queued URL, and maybe others
 
     def __len__(self) -> int:
-        """Return how many URLs the heads hold."""
+        """Return the number of URLs in the heads."""
         return self._size
 
     @property
@@ -71,7 +71,7 @@ class ActiveHosts:
         return [key for key in self._emptied if self.queues[key].idle]
 
     def close(self, host_key: int) -> HostQueue:
-        """Remove a host with the URLs of its heads (the tables hold them too)."""
+        """Remove a host with the URLs of its heads (the tables contain them too)."""
         queue = self.queues.pop(host_key)
         self._size -= queue.size
         self.dry.discard(host_key)
@@ -102,8 +102,9 @@ class ActiveHosts:
         return queue
 
     def offer(self, queue: HostQueue, rows: Sequence[UrlRow], capacity: int) -> bool:
-        """Queue new URLs of one collection that belong into the head; it is closed at the others.
-        Return whether any does. `capacity`: of a head, in URLs.
+        """Queue new URLs of one collection that belong into the head. The head is closed at the
+        rank of the first URL that does not. Return whether any was queued. `capacity`: of a head,
+        in URLs.
         """
         head = self._head(queue, rows[0].collection)
         line = head.line(FIRST)
@@ -177,8 +178,8 @@ class ActiveHosts:
         self._size -= 1
         if not line.rows:
             self._emptied.add(row.id.host_key)
-        # Late: the tables contain URLs that come before it, for example if it was queued because
-        # another collection has it.
+        # Late: the tables contain URLs that are ordered before it, for example if it was queued
+        # because another collection has it.
         if line.dry or (late and (several or line.kind != FIRST)):
             self.dry.add(row.id.host_key)
         return row

@@ -18,8 +18,8 @@ from lycosa.frontier.scheduler.reach import Unvisited
 
 
 class Agenda:
-    """`rules` by collection; others are not fetched. `only`: what this call may fetch, if not all
-    that is due. `budgets` limit refetches, by collection.
+    """`rules` by collection; others are not fetched. `only` restricts the URLs that this call
+    fetches; None: all that are due. `budgets` limit refetches, by collection.
     """
 
     def __init__(self, rules: Mapping[str, RecrawlRules], clock: Clock) -> None:
@@ -29,7 +29,7 @@ class Agenda:
         self.budgets: dict[str, Budget] = {}
 
     def restrict_to(self, only: Unvisited) -> None:
-        """Fetch nothing but what `only` admits."""
+        """Fetch only the URLs that `only` admits."""
         self.only = only
 
     def due_at(self, row: UrlRow) -> int | None:
@@ -77,8 +77,8 @@ class Agenda:
         return due, {name for expression in due.values() for name in expression.meta.root_names()}
 
     def due_filter(self, collection: str, horizon: int) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
-        """Over the columns of `urls`, for rows of a collection: whether a URL is ever due, when at
-        the earliest, `is_near`.
+        """Return over the columns of `urls`, for rows of a collection: whether a URL is ever due,
+        when it may be fetched at the earliest, and `is_near`.
         """
         due = due_expr(self.rules[collection], self._clock.now_ms())
         is_due = (

@@ -45,7 +45,7 @@ class Frontier:
         self.unvisited_only = False
 
     def __len__(self) -> int:
-        """Return how many URLs the heads hold."""
+        """Return the number of URLs in the heads."""
         return len(self.active)
 
     @property
@@ -63,7 +63,7 @@ class Frontier:
         return self.clocks.ready_at(host_key, row.registrable_domain, row.ip)
 
     def close_host(self, host_key: int) -> HostQueue:
-        """Remove an active host with the URLs of its heads (the tables hold them too)."""
+        """Remove an active host with the URLs of its heads (the tables contain them too)."""
         self._schedule.leave_line(host_key)
         return self.active.close(host_key)
 

@@ -1,8 +1,8 @@
-"""The heads of active hosts' queues: filled from the tables and the worker's batches, and looked at
-again when more is due.
+"""The heads of active hosts' queues: filled from the tables and the worker's batches, and examined
+again when more URLs are due.
 
-A head holds the first of its collection's URLs of one host that are due within `HORIZON_MS`, of
-each kind (`queue.kind_of`) equally many. What is due later stays in the tables, and the host is
+A head contains the first of its collection's URLs of one host that are due within `HORIZON_MS`, the
+same number of each kind (`queue.kind_of`). What is due later stays in the tables, and the host is
 examined again then. Heads are copies: uncommitted rows replace those of the row reader. A URL of
 several collections is added to all their heads at once, since one fetch serves them all.
 
@@ -74,7 +74,7 @@ class Heads:
 
     @property
     def room(self) -> int:
-        """Return how many URLs a head may hold now."""
+        """Return the current maximum number of URLs in a head."""
         return max(_ROOM_LEAST, self._waiting_urls // max(1, len(self._frontier.hosts)))
 
     def wait_for(self, row: UrlRow) -> None:
@@ -106,7 +106,7 @@ class Heads:
             self.look_at(queue, earliest)
 
     def stored(self, identities: Sequence[UrlId]) -> Iterator[UrlRow]:
-        """Return the stored rows of single URLs, in all collections; heads may hold newer ones."""
+        """Return the stored rows of single URLs, in all collections; heads may have newer ones."""
         if self.row_reader is None or not identities:
             return
         frame = self.row_reader.find(
@@ -123,7 +123,7 @@ class Heads:
         """Fill the heads from the table `urls`."""
         self.row_reader = row_reader
 
-    # -- when a host is looked at again
+    # -- when a host is examined again
     # ------------------------------------------------------------
 
     def look_at(self, queue: HostQueue, at_ms: int) -> None:
@@ -292,7 +292,7 @@ class Heads:
     def _fill(
         self, place: _Place, loaded: _Kinds, room: int, more: Collection[int], now_ms: int
     ) -> None:
-        """Add the rows that fit, and close the lines of which the tables hold `more`."""
+        """Add the rows that fit, and close the lines for which the tables contain `more`."""
         host_key, collection = place
         queue = self._frontier.hosts[host_key]
         head = queue.heads.get(collection)

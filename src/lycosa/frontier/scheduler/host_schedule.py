@@ -1,4 +1,4 @@
-"""When each active host comes next: a heap by time, hosts that are due by rank, and waiting lines.
+"""When each active host is next: a heap by time, hosts that are due by rank, and waiting lines.
 
 A host is scheduled at most once. One that only lacks a collection that may fetch now is deferred.
 One that only lacks its domain waits in the domain's line; one that only lacks a connection to its

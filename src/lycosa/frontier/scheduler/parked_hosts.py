@@ -79,7 +79,7 @@ class ParkedHosts:
         return self.directory.slot(host_key) is not None
 
     def usual_pause_ms(self, row: HostRow) -> int:
-        """Return the pause after a fetch of which nothing else is known."""
+        """Return the pause after a fetch, by the stored delay of the host alone."""
         return max(self._least_pause_ms, min(row.delay_ms, _MAX_PAUSE_MS))
 
     def load(self, row_readers: RowReaders) -> Iterator[pl.DataFrame]:
@@ -112,9 +112,9 @@ class ParkedHosts:
     def _with_domains(self, hosts: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """Pass on rows of `hosts`, and restore the clocks of their domains.
 
-        These are the pauses of domains, and of hosts that are not the only one of theirs: any of
-        those may have been fetched from at our claim. The rows of a domain share a partition, and a
-        frame splits none but its first and its last.
+        These are the pauses of domains, and of hosts in domains with several hosts: any of these
+        may have been fetched from at the claim. The rows of a domain share a partition, and a frame
+        splits none but its first and its last.
         """
         clocks = self._frontier.clocks
         for frame in hosts:
@@ -157,7 +157,7 @@ class ParkedHosts:
         self._wake(slot)
 
     def urls_added(self, host_key: int, number: int) -> bool:
-        """New URLs of a parked host were admitted: it is due now. False: the host is unknown."""
+        """Make a parked host due, as new URLs were admitted. False: the host is unknown."""
         slot = self.directory.slot(host_key)
         if slot is None:
             return False
@@ -189,7 +189,7 @@ class ParkedHosts:
             self._wake(slot)
 
     def wake_earlier(self, hosts: pl.DataFrame) -> None:
-        """Hosts (columns host_key and due_at) are due at these times, if that is earlier."""
+        """Make hosts (columns host_key and due_at) due at these times, if that is earlier."""
         self.directory.wake_many(hosts["host_key"].to_numpy(), hosts["due_at"].to_numpy())
         self._next_at_until = -1
 

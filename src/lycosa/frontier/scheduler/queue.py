@@ -3,8 +3,8 @@
 Invariants
 - A URL that waits here is in its line's `rows` exactly once, with the arrival number of its one
   valid heap entry; older entries are skipped.
-- A line holds the first of its URLs in its own order; when it is closed (`closed_at`), the tables
-  hold more from that rank on.
+- A line contains the first of its URLs in its own order; when it is closed (`closed_at`), the
+  tables contain more from that rank on.
 - Of the lines with a URL that may be fetched, the least recently served one is next. So no kind of
   fetch starves another on a host with more due URLs than requests (decision 19).
 
@@ -43,7 +43,7 @@ def kind_of(row: UrlRow) -> int:
 
 
 def kind_expr() -> pl.Expr:
-    """`kind_of` over the columns of `urls`."""
+    """Return `kind_of` over the columns of `urls`."""
     visited = pl.col("visited_at").cast(pl.Int64).fill_null(0) > 0
     operation = pl.col("operation").fill_null("")
     again = (
@@ -147,7 +147,7 @@ class Head:
 
     order: CollectionOrder
     due_at: Callable[[UrlRow], int]
-    lines: list[Line] = field(default_factory=list)  # one of each kind that there was
+    lines: list[Line] = field(default_factory=list)  # one of each kind of URL so far
     served_at: int = 0
     turn: int = 0
 
@@ -224,7 +224,7 @@ class Head:
 
     def pop(self, now: int) -> tuple[UrlRow, Line, bool] | None:
         """Remove the first URL of the line whose turn it is. Return also whether the tables contain
-        URLs that come before it.
+        URLs that are ordered before it.
         """
         lines = self.lines if len(self.lines) == 1 else sorted(self.lines, key=_served)
         for line in lines:
@@ -246,7 +246,7 @@ class Head:
     def trim(self, maximum: int, elsewhere: Callable[[int], bool]) -> int:
         """Keep the first `maximum` first visits. Return how many were removed.
 
-        URLs that wait elsewhere too stay; the tables or the batches hold the others.
+        URLs that wait elsewhere too stay; the tables or the batches contain the others.
         """
         return self.line(FIRST).trim(maximum, elsewhere)
 

@@ -31,20 +31,19 @@ class Unvisited:
         return row.state == UrlState.KNOWN and row.visited_at <= 0
 
     def condition(self) -> pl.Expr:
-        """`admits` over the columns of `urls`."""
+        """Return `admits` over the columns of `urls`."""
         never = pl.col("visited_at").cast(pl.Int64).fill_null(0) <= 0
         return (pl.col("state") == UrlState.KNOWN.value) & never
 
 
 class Reach(Unvisited):
-    """The unvisited URLs within `depth` links of a start, as far as is known now (None: any number
-    of links).
+    """The unvisited URLs within `depth` known links of a start (None: any number of links).
 
-    Distances are of URL keys, visited ones too: a walk leads through them.
+    Distances are of URL keys, visited ones too: a path may lead through visited pages.
     """
 
     def __init__(self, depth: int | None, wake: Callable[[int], None]) -> None:
-        """`wake` is called with the host key of a URL that was known before it was reached."""
+        """`wake` is called with the host key of a known URL when it is reached."""
         self.wake = wake
         self._depth = _MAX_DISTANCE if depth is None else min(depth, _MAX_DISTANCE)
         self._keys: Keys = np.zeros(0, np.uint64)
@@ -52,7 +51,7 @@ class Reach(Unvisited):
         self._new: dict[int, int] = {}
 
     def distance(self, url_key: int) -> int | None:
-        """Links from the start; None: not reached."""
+        """Return the number of links from the start; None: not reached."""
         reached = self._new.get(url_key)
         if reached is not None:
             return reached

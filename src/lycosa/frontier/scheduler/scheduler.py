@@ -1,6 +1,6 @@
 """Which hosts are active: parked hosts that are due are opened, active hosts without work parked.
 
-The frontier holds a bounded number of active hosts, each with the heads of its URL queues. All
+The frontier has a bounded number of active hosts, each with the heads of its URL queues. All
 other URLs are rows: committed ones in the tables, uncommitted ones in the worker's batch. A refill
 opens hosts that are due, has dry heads filled (`lycosa.frontier.scheduler.heads`) and parks hosts
 that have nothing to do.
@@ -110,12 +110,12 @@ class Scheduler:
         )
 
     def load(self, row_readers: RowReaders) -> Iterator[pl.DataFrame]:
-        """`ParkedHosts.load`; the heads are filled from the same tables."""
+        """Call `ParkedHosts.load`; the heads are filled from the same tables."""
         self.heads.read_from(row_readers.urls)
         return self.parked.load(row_readers)
 
     def log_advanced(self, state: LogState) -> None:
-        """Read from the files that count in this state of the log."""
+        """Read from the live files of this state of the log."""
         if self.parked.row_readers is not None:
             self.parked.row_readers.refresh(state)
 
@@ -129,11 +129,11 @@ class Scheduler:
             self.parked.wake_at(row.id.host_key, due)
 
     def renew(self) -> Iterator[None]:
-        """Look through the tables for hosts that are due earlier under today's rules, a part at
-        each step. (What is due later than was thought shows when its host is looked at.)
+        """Search the tables for hosts that are due earlier under the current rules, a part at each
+        step. (A host that is due later is rescheduled when it is examined.)
 
         Raises:
-            FileNotFoundError: a file went away meanwhile: begin again.
+            FileNotFoundError: a file was deleted meanwhile: call it again.
         """
         now_ms = self._clock.now_ms()
         for queue in self.frontier.hosts.values():
@@ -147,7 +147,7 @@ class Scheduler:
             yield
 
     def reached(self, host_key: int) -> None:
-        """`only` admits more URLs of a host: they are looked for in the tables."""
+        """Examine a host of which `only` admits more URLs than before."""
         queue = self.frontier.hosts.get(host_key)
         if queue is not None:
             self.heads.look_at(queue, 0)
@@ -155,7 +155,7 @@ class Scheduler:
             self.parked.wake(host_key)
 
     def open(self, host_key: int) -> HostQueue | None:
-        """Make a parked host active (its URLs come with the next refill).
+        """Make a parked host active (the next refill reads its URLs).
 
         None: no such host is known.
         """

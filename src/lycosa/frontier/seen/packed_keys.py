@@ -1,7 +1,7 @@
 """A map of some hundred thousand recent 64-bit keys, with 16 bytes per key.
 
-A dict takes 110 bytes a key. Here only the latest keys are in a dict; the others are sorted, beside
-a table of bytes that rules out nearly every absent key without a search.
+A dict takes 110 bytes a key. Here only the latest keys are in a dict; the others are sorted, with
+a table of bytes that excludes nearly every absent key without a search.
 """
 
 from __future__ import annotations

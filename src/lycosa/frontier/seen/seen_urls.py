@@ -26,7 +26,7 @@ class SeenUrls:
     """The known URLs of one collection: 8 bytes of disk each in `folder`, and little memory.
     Without a folder all in memory.
 
-    `lycosa.frontier.seen.sorted_keys` says how.
+    They are in a `lycosa.frontier.seen.sorted_keys.SortedKeys`.
     """
 
     def __init__(self, folder: str | None = None, merge_at: int = FOLD_AT) -> None:
@@ -75,7 +75,7 @@ class SeenUrls:
         """Replace all URLs by those of frames with columns url_key, host_key, depth; one row per
         URL.
 
-        Memory holds one frame at a time; frames of some 300,000 rows are right.
+        One frame is in memory at a time; pass frames of about 300,000 rows.
 
         Raises:
             OSError: the folder cannot be written to; nothing has changed.

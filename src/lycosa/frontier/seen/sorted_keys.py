@@ -43,9 +43,9 @@ _SPILLED = np.dtype([("key", np.uint64), ("payload", np.uint16)])
 
 
 class SortedKeys:
-    """uint64 key -> uint16 payload. Without a folder everything stays in memory. Not thread-safe.
+    """uint64 key -> uint16 payload. Without a folder all keys are in memory. Not thread-safe.
 
-    A new key's payload may have more bits: they are kept until compaction. When the disk is full,
+    A new key's payload may have more bits: they are stored until compaction. When the disk is full,
     compaction is deferred and memory grows: the next commit stops the crawl and reports the reason.
     """
 
@@ -102,7 +102,7 @@ class SortedKeys:
     def load(self, batches: Iterable[tuple[KeyArray, PayloadArray]]) -> None:
         """Replace all keys; in any order, the first of equal keys is used.
 
-        In a folder, memory holds one batch and a sixty-fourth of the keys.
+        With a folder, one batch and a sixty-fourth of the keys are in memory.
 
         Raises:
             OSError: the folder cannot be written to; nothing has changed.

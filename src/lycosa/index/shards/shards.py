@@ -5,8 +5,8 @@
     index/layout.json               number of shards of the current index; without it: one
 
 A shard has the documents of a contiguous range of partitions. Shards are built, published and read
-independently. When their number changes, the new ones are built beside the old; when all are
-complete, `layout.json` is replaced, and the old ones are removed.
+independently. When their number changes, new shards are built while the old ones are in use; when
+all are complete, `layout.json` is replaced, and the old ones are removed.
 
 Without polars: every search starts with this module.
 """

@@ -78,7 +78,7 @@ _PLAIN = rf"^(?:[\x00-\x7f]*|[{CYRILLIC}{HAN_AND_KANA}]+)$"
 class Collector:
     """Collects phrases from all pages, then words from those that `read_for_words` returns.
 
-    `share`: words are counted in one of so many pages.
+    `share`: words are counted in one page of this many.
     """
 
     share: int = 1
@@ -106,9 +106,10 @@ class Collector:
         self._sample.append(looked_at.select(*PAGE, "language", "text_digest"))
 
     def read_for_words(self) -> pl.DataFrame:
-        """Return pages whose words represent all: `PAGE` and `weight`, of how many pages.
+        """Return the pages in which words are counted: `PAGE`, and `weight`, the number of pages
+        that each represents.
 
-        One page of those with the same text.
+        Pages with the same text are represented by one of them.
         """
         text = pl.when(pl.col("text_digest") == 0).then("url_key").otherwise("text_digest")
         groups = pl.concat(self._sample).group_by("language", text=text)
@@ -277,7 +278,7 @@ def _merged_words(parts: list[pl.DataFrame]) -> pl.DataFrame:
 def _cut(text: str, language: str) -> list[str]:
     """Return the unique words of a text without spaces, segmented by ICU.
 
-    In Chinese and Japanese also pairs, because ICU splits what people regard as a word (安装程序).
+    In Chinese and Japanese also pairs, because ICU splits words that readers see as one (安装程序).
     """
     words = list(WordBreaker(text, language))
     unique = {word for word in set(words) if word[:1].isalpha()}

@@ -70,7 +70,7 @@ _MARKS = re.compile("[\u0300-\u036f]+")  # Unicode's combining diacritical marks
 
 @dataclass(slots=True, frozen=True)
 class SuggestInfo:
-    """Origin of a file: tables up to `log_entry`, made at `made_at` (ms) from so many `pages`."""
+    """Origin of a file: tables up to `log_entry`, made at `made_at` (ms) from `pages` pages."""
 
     log_entry: int
     made_at: int
@@ -321,8 +321,8 @@ def letters_mask(word: str) -> int:
 
 
 def usual_fold(text: str) -> str:
-    """Return what `normalise.folded` makes of most phrases, faster. Forms that it makes are not
-    stored, so a change of it needs another `FORMAT`.
+    """Return the result of `normalise.folded` for most phrases, faster. Equal forms are not stored,
+    so a change of this function needs another `FORMAT`.
     """
     if text.isascii():
         return text.lower()

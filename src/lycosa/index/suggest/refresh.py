@@ -1,4 +1,4 @@
-"""Provide a new generation with suggestions: keep the previous file, or write a new one.
+"""The suggestions of a new generation: the file of the previous one, or a new file.
 
 Writing takes time in proportion to the pages. The file is therefore renewed at intervals of
 `REST_MS_A_PAGE` per page, and new pages are suggested that much later than they can be searched.

@@ -56,7 +56,7 @@ _LEVEL = 5  # of zstd: 9 makes the file 1.4 % smaller, and writing it takes 1.08
 _LETTERS = f"0-9A-Za-z{CYRILLIC}"
 _PHRASES_AT_ONCE = 16_384
 _PLAIN = f"^[{_LETTERS}{HAN_AND_KANA}][\\x00-\\x7f{_LETTERS}{HAN_AND_KANA}]*$"
-"""Phrases whose words are `_WORDS`, each with what follows it."""
+"""Matches a phrase that is a sequence of `_WORDS`, each with its trailing separators."""
 _WORDS = f"(?:[{HAN_AND_KANA}][{_LETTERS}]*|[{_LETTERS}]+)[^{HAN_AND_KANA}{_LETTERS}]*"
 _TYPES = {array(kind).itemsize: kind for kind in "BHIQ"}
 
@@ -135,7 +135,7 @@ def _starts(folded: pl.Series, numbers: pl.Series) -> pl.DataFrame:
 
 
 def _starts_of(phrases: pl.DataFrame) -> pl.DataFrame:
-    """Return `normalise.starts` of phrases: of most without a loop in Python."""
+    """Return `normalise.starts` of phrases: without a loop in Python for most of them."""
     is_plain = phrases["folded"].str.contains(_PLAIN)
     length = pl.col("text").str.len_chars().cast(pl.Int64)
     before = length.cum_sum() - length  # characters of the rows above

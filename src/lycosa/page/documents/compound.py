@@ -36,7 +36,7 @@ _MAX_RECORDS = 2_000_000
 
 
 class _File(olefile.OleFileIO):  # type: ignore[misc]
-    """olefile without lists of properties, whose declared length it trusts: a damaged one takes
+    """olefile without vector properties: it trusts their declared length, so a damaged file takes
     hours.
     """
 
@@ -49,7 +49,7 @@ class _File(olefile.OleFileIO):  # type: ignore[misc]
 
 
 class _Compound:
-    """Streams of a compound file. Its summary information goes to the sink."""
+    """Streams of a compound file. The constructor adds its summary information to the sink."""
 
     def __init__(self, payload: bytes, sink: Sink) -> None:
         try:
@@ -104,7 +104,7 @@ def read_doc(payload: bytes, sink: Sink) -> None:
     characters.
 
     Raises:
-        Encrypted: it asks for a password.
+        Encrypted: it requires a password.
         Broken: no text was found.
     """
     compound = _Compound(payload, sink)
@@ -181,10 +181,10 @@ def _without_fields(line: str, sink: Sink) -> str:
 def read_ppt(payload: bytes, sink: Sink) -> None:
     """Read the text of slides and notes, and the links, of a PPT file.
 
-    PowerPoint 95, whose records are undocumented, stores a copy of its text, which is read.
+    Records of PowerPoint 95 are undocumented: the copy of the text that it stores is read.
 
     Raises:
-        Encrypted: it asks for a password.
+        Encrypted: it requires a password.
         Broken: there is no presentation in it.
     """
     compound = _Compound(payload, sink)
@@ -214,8 +214,8 @@ def read_ppt(payload: bytes, sink: Sink) -> None:
 
 
 def _records(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """(type, instance, body) of all atoms, masters left out. Containers are flattened: their bodies
-    are records again.
+    """Yield (type, instance, body) of all atoms, without masters. Containers are flattened: their
+    bodies are records again.
     """
     position = 0
     for _ in range(_MAX_RECORDS):

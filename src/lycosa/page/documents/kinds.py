@@ -29,7 +29,7 @@ class Kind(StrEnum):
 
 # bytes before the header that readers forgive (PDF 32000-1:2008 annex H, implementation note 13)
 _PDF_WITHIN = 1_024
-_OBJECT_WITHIN = 65_536  # a text about PDF may name its header, but holds no object
+_OBJECT_WITHIN = 65_536  # a text about PDF may name its header, but contains no object
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # [MS-CFB] section 2.2
 _ZIP = b"PK\x03\x04"
 _MIMETYPE = re.compile(rb"mimetype(application/(?:epub\+zip|vnd\.oasis\.opendocument\.[a-z-]+))")
@@ -48,7 +48,7 @@ _STREAMS = (
 )
 _OLE_NAMES = tuple((name.encode("utf-16-le") + b"\0\0", kind) for name, kind in _STREAMS)
 _IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
-# bytes at either end of a ZIP file in which the names of its parts are looked for
+# bytes at either end of a ZIP file in which the names of its parts are searched
 _NAMES_LENGTH = 65_536
 
 

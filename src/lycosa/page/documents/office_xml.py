@@ -1,8 +1,8 @@
 """DOCX and PPTX: Office Open XML (ECMA-376), read as a stream of elements.
 
 No library: the existing ones build a tree of the whole document first (python-docx, mammoth,
-python-pptx, openpyxl), whose size a hostile file controls, and leave out text boxes,
-notes and fields.
+python-pptx, openpyxl) of a size that a hostile file controls, and leave out text boxes, notes and
+fields.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the paragraphs of DOCX and PPTX files have in common: text, runs and tables."""
+"""The common elements of paragraphs in DOCX and PPTX files: text, runs and tables."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Paragraph:
     bullet: str = ""  # in a slide: "bullet", "number" or ""
 
     def set_style(self, style: str, level: int) -> None:
-        """Give it a style, whose heading level it gets."""
+        """Set the style, and the heading level of that style."""
         self.style, self.level = style, level
 
     @property
@@ -82,7 +82,7 @@ Visitor = Callable[[Any, dict[str, str]], None]
 class Paragraphs:
     """The paragraphs of one part of a text document or of a slide, with its links and headings.
 
-    This class reads what both formats have in common; a subclass knows the other elements.
+    This class reads the elements of both formats; a subclass adds those of one format.
     """
 
     def __init__(self, sink: Sink, targets: Mapping[str, str], place: BlockPlace) -> None:

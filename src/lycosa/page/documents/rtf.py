@@ -47,7 +47,7 @@ def read_rtf(payload: bytes, sink: Sink) -> None:
 
 
 def _group(source: str, word: str) -> str:
-    """Return what the first group of a control word contains."""
+    """Return the content of the first group of a control word."""
     begin = re.search(rf"\{{\\{word}(?![a-z])", source)
     if begin is None:
         return ""

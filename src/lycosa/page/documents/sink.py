@@ -12,7 +12,7 @@ from lycosa.page.html.markup import Container, RichBlock
 from lycosa.page.page_parts import ANCHOR_LENGTH, PageParts, fold
 
 MAX_TEXT = 2_000_000
-"""Characters kept of a document: some 700 pages of print, and 4 MB in the tables."""
+"""Maximum characters of a document: some 700 pages of print, and 4 MB in the tables."""
 
 MAX_LINKS = 20_000
 
@@ -50,7 +50,7 @@ LAST = 1_000_000
 
 
 class BlockPlace(NamedTuple):
-    """`order`: blocks of a lower one come first. `aside`: no main content, such as a header."""
+    """`order`: blocks with a lower number are first. `aside`: not main content (a header)."""
 
     order: int = 0
     aside: bool = False

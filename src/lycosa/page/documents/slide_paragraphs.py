@@ -31,8 +31,8 @@ _RUNNING = frozenset({"dt", "ftr", "hdr", "sldNum"})
 class SlideParagraphs(Paragraphs):
     """The paragraphs of a slide, or of another part of a PPTX file.
 
-    `plain`: placeholders of its layout whose paragraphs have no bullets (`LayoutBullets`); None:
-    no paragraph of the part has any. `quoted`: the part is about a slide, such as its notes.
+    `plain`: placeholders of its layout with paragraphs without bullets (`LayoutBullets`); None: no
+    paragraph of the part has any. `quoted`: the part is about a slide, such as its notes.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class SlideParagraphs(Paragraphs):
 
 
 class LayoutBullets:
-    """Collects the placeholders of a slide's layout whose paragraphs have no bullets."""
+    """Collects the placeholders of a slide's layout that have paragraphs without bullets."""
 
     def __init__(self) -> None:
         self._number = ""

@@ -24,7 +24,7 @@ from lycosa.page.html.markup import (
 )
 
 MAX_LISTS = MAX_TABLES = 9  # inside of each other
-_MAX_NUMBERED = 1_000  # lists whose numbers are remembered
+_MAX_NUMBERED = 1_000  # lists with remembered item numbers
 _NESTING = (LINK, STRONG, EMPHASIS, DELETED, CODE)  # outermost first
 
 
@@ -79,7 +79,7 @@ class Lists:
         """Begin an item, and end those that it does not belong to.
 
         An item of a higher level is inside of the item before it; items of another list at the same
-        level begin a new one. `around`: what the outermost list is in.
+        level begin a new one. `around`: the container of the outermost list.
         """
         key, level = place.key, min(place.level, MAX_LISTS)
         while self._open and (
@@ -107,7 +107,7 @@ class Lists:
         self._numbers.clear()
 
     def end(self) -> None:
-        """End all lists: what follows is no item."""
+        """End all lists: the following blocks are no items."""
         self._open.clear()
 
 

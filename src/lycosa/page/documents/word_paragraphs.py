@@ -126,7 +126,7 @@ def _sets(mark: str) -> Visitor:
 class WordParagraphs(LinkedParagraphs):
     """The paragraphs of a part of a DOCX file with their styles, lists, tables and notes.
 
-    `notes`: what distinguishes the numbers of its notes from those of other parts.
+    `notes`: prefix of the numbers of its notes, which differ from those of other parts.
     """
 
     def __init__(

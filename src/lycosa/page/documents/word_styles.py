@@ -113,7 +113,7 @@ class WordStyles:
             level = int(named[2]) - 1 if named and named[2] else 0
         default = ListLevel(named is not None and named[1].lower() == "number")
         levels = self._levels.get(number, {})
-        # "List Bullet 2" has a list of its own, whose first level it is.
+        # "List Bullet 2" is the first level of a list of its own.
         return ListPlace(number or style, level, levels.get(level, levels.get(0, default)))
 
     def _with_ancestors(self, style: str) -> list[Style]:
@@ -148,7 +148,7 @@ def _styles(collected: Attributes) -> dict[str, Style]:
 
 
 def _levels(collected: Attributes) -> dict[str, dict[int, ListLevel]]:
-    """Return the levels of each list. Abstract lists come before those that refer to them."""
+    """Return the levels of each list. Abstract lists precede those that refer to them."""
     abstract: dict[str, dict[int, ListLevel]] = {}
     lists: dict[str, dict[int, ListLevel]] = {}
     levels: dict[int, ListLevel] = {}

@@ -22,14 +22,14 @@ from lycosa.page.feeds.xml_events import local_name
 from lycosa.page.html.markup import Container
 
 _COLUMN_LETTERS = 3
-_MAX_COLUMNS = 200  # of which the place is kept; cells further right follow each other
-_MAX_STRINGS = 64 * 2**20  # characters of shared strings held
+_MAX_COLUMNS = 200  # with their places; cells further right are written without gaps
+_MAX_STRINGS = 64 * 2**20  # characters of shared strings in memory
 _DATE_FORMATS = frozenset(
     str(number) for number in (*range(14, 18), 22, *range(27, 37), *range(50, 59))
 )
 _QUOTED = re.compile(r'"[^"]*"|\\.|\[(?!h|m|s)[^\]]*\]')
 _DATE_CODE = re.compile(r"[yd]", re.IGNORECASE)
-_FIRST_DAY = datetime(1899, 12, 30)  # noqa: DTZ001  sheets know no time zones
+_FIRST_DAY = datetime(1899, 12, 30)  # noqa: DTZ001  sheets have no time zones
 
 
 class _Strings:
@@ -64,7 +64,7 @@ class _Strings:
 
 
 class _Sheet:
-    """One sheet: a line a row, of the cells that hold something."""
+    """One sheet: a line for each row, of its cells that are not empty."""
 
     def __init__(self, sink: Sink, strings: list[str], dates: frozenset[str]) -> None:
         self._sink = sink
@@ -212,7 +212,7 @@ def read_xls(payload: bytes, sink: Sink) -> None:
     """Read names of sheets, and rows as lines, with calamine.
 
     Raises:
-        Encrypted: it asks for a password.
+        Encrypted: it requires a password.
         Broken: calamine does not open it.
     """
     try:

@@ -34,10 +34,10 @@ from lycosa.url.schemes import WEB
 from lycosa.url.scope import hostname
 
 MAX_URLS = 50_000
-"""URLs of one file, as the protocol says."""
+"""Maximum URLs of one file, as in the protocol."""
 
 MAX_BYTES = 50 * 2**20
-"""Bytes of one file after decompression, as the protocol says (52,428,800)."""
+"""Maximum bytes of one file after decompression, as in the protocol (52,428,800)."""
 
 FAULT_NO_SITEMAP = "not_a_sitemap"
 FAULT_TOO_LARGE = "too_large"
@@ -111,7 +111,7 @@ class _Entries:
         self._urls: set[str] = set()
 
     def add(self, url: str, modified_at: int | None, *, is_sitemap: bool = False) -> None:
-        """Add an entry, unless its URL is there already.
+        """Add an entry, unless there is one with the same URL.
 
         Raises:
             Enough: the limit is reached.
@@ -126,7 +126,7 @@ class _Entries:
         entries.append(SitemapEntry(url, modified_at))
 
     def sitemap(self, kind: SitemapKind, faults: list[str]) -> Sitemap:
-        """Return what was read. `faults` come before those of the entries."""
+        """Return the sitemap. `faults` precede those of the entries."""
         unique_faults = list(dict.fromkeys([*faults, *self.faults]))
         return Sitemap(kind, self.entries, self.sitemaps, unique_faults)
 
@@ -178,12 +178,12 @@ def read_sitemap(
 def speaks_for(sitemap_url: str, url: str, named_by: Collection[str] = ()) -> bool:
     """Return whether a sitemap may list a URL.
 
-    The URL must be of the web, and of the sitemap's host or of a host whose robots.txt names the
-    sitemap.
+    The URL must be an http(s) URL of the sitemap's host, or of a host with a robots.txt that names
+    the sitemap.
 
     Args:
-        named_by: hostnames (as `lycosa.url.scope.hostname` writes them) whose robots.txt has a
-            Sitemap line for this sitemap, or for the index that led to it.
+        named_by: hostnames (as `lycosa.url.scope.hostname` writes them) with a Sitemap line for
+            this sitemap, or for the index that led to it, in their robots.txt.
     """
     if not url.startswith(WEB):
         return False
@@ -254,7 +254,7 @@ def _read_json(data: bytes, resolver: LinkResolver, entries: _Entries) -> Sitema
 
 
 def _resolve(resolver: LinkResolver, href: str) -> str:
-    """Return the normalised URL, "" for what is none."""
+    """Return the normalised URL; "" for an invalid one."""
     href = href.strip()
     if not href:
         return ""

@@ -19,7 +19,7 @@ FAULT_XML = "xml_invalid"  # not well-formed: repaired, or read up to the fault
 FAULT_ENTITIES = "xml_entities"  # declares entities; read up to there
 FAULT_ELEMENTS = "xml_too_many_elements"  # read up to there
 MAX_TEXT = 65_536
-"""Characters kept of one element's text."""
+"""Maximum characters of one element's text."""
 
 MAX_ELEMENTS = 2_000_000
 """Elements read of one document: 50,000 addresses with 30 translations each; a second or two of
@@ -106,7 +106,7 @@ class EntityDeclared(Exception):
 
 
 class _TooManyElements(Exception):
-    """Raised through expat."""
+    """Raised through expat: the document has more than `MAX_ELEMENTS` elements."""
 
 
 def new_parser(

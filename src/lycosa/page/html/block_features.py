@@ -61,7 +61,7 @@ def element_flags(parts: PageParts) -> list[int]:
 
 
 class RuleFit(NamedTuple):
-    """Characters of a page, and of what the rules of `main_text` select; how many are in links."""
+    """Characters of a page and of the blocks that the rules select, and those of links in them."""
 
     total: int
     linked: int

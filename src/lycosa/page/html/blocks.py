@@ -247,7 +247,7 @@ class BlockWalker:
         return child
 
     def end_cell(self, first: int) -> None:
-        """End a cell; one with much text is a separate block. Nearly all are one piece, and the
+        """End a cell; one with much text is a separate block. Nearly all have one piece, and the
         space.
         """
         pieces = self.pieces

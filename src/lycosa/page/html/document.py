@@ -87,8 +87,8 @@ def _self_closed(data: bytes) -> bytes:
 
 
 def _mark_nodes(root: Node) -> MarkedNodes:
-    """Find what the walk cannot see from a tag. These nodes are few: one query for all of them
-    spares the walk reading attributes.
+    """Find properties of nodes that a tag does not show. There are few such nodes: with one query
+    for all of them, the walk need not read attributes.
     """
     hidden: list[int] = []
     linked: list[int] = []

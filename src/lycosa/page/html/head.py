@@ -1,5 +1,5 @@
-"""Elements that hold no text: metadata, images, frames, scripts. Each reader adds to what the walk
-has found.
+"""Elements without text: metadata, images, frames, scripts. Each reader adds to the results of the
+walk.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def read_special(node: Node, tag: int, parts: PageParts, hidden: bool) -> bool:
 
 
 def read_image(attributes: dict[str, str | None], links: list[FoundLink]) -> str:
-    """Take an image's address; its alternative text."""
+    """Add the address of an image to `links`, and return its alternative text."""
     alt = _short(attributes.get("alt"))
     source = attributes.get("src")
     if source and source[:5] != "data:":

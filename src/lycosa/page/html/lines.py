@@ -1,4 +1,4 @@
-"""From pieces of text, as the walk meets them, to lines, blocks and anchors."""
+"""From pieces of text, in the order of the walk, to lines, blocks and anchors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from lycosa.page.page_parts import ANCHOR_LENGTH, PageParts, fold
 
 BREAK = "\0"  # marks <br> among the pieces of a line; HTML text cannot contain it
-VERBATIM = "\1"  # begins each line of a listing (`pre`), whose spaces are kept
+VERBATIM = "\1"  # begins each line of a listing (`pre`), in which spaces are not folded
 CELL = "\2"  # begins a cell of a table; cells of one line are separated by tabs
 _SPACES = {ord(BREAK): " ", ord(VERBATIM): " ", ord(CELL): " "}
 _NO_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")

@@ -26,7 +26,7 @@ _HEADER_PARAMETER = re.compile(
 
 
 class Links(NamedTuple):
-    """`refused`: why hrefs were no links, how many. `cut`: there were more than MAX_LINKS."""
+    """`refused`: reason -> number of invalid hrefs. `cut`: there were more than MAX_LINKS."""
 
     links: list[Link]
     refused: dict[str, int]
@@ -47,8 +47,8 @@ def refresh_target(content: str) -> str:
 
 
 def header_links(values: Iterable[str]) -> list[tuple[str, dict[str, str]]]:
-    """(target, parameters) of HTTP Link headers (RFC 8288 section 3); what does not parse is read
-    over.
+    """Return (target, parameters) of HTTP Link headers (RFC 8288 section 3); invalid parts are
+    ignored.
     """
     links: list[tuple[str, dict[str, str]]] = []
     for value in values:

@@ -4,11 +4,11 @@ Two selections are made. The rules find the one long text of an article:
 
 1. A block is prose if it is long and few of its characters are in links (Kohlschuetter et al.,
    "Boilerplate detection using shallow text features", WSDM 2010).
-2. Regions marked by class, id, role or tag as something else are excluded, unless they hold much
+2. Regions marked by class, id, role or tag as something else are excluded, unless they contain much
    of the page's prose: then the mark means something else on this site. Regions marked as the
    article are used if they have enough text.
-3. From the page, descend into the element that holds nearly all of the prose, as long as there is
-   one; not into a section of a section, which is a long part of a text with an introduction.
+3. From the page, descend into the element that contains nearly all of the prose, as long as there
+   is one; not into a section of a section, which is a long part of a text with an introduction.
 4. In it, the run of blocks with the best sum of scores is selected (Pasternack and Roth,
    "Extracting article text from the web with maximum subsequence segmentation", WWW 2009), without
    excluded regions and lists of links.
@@ -130,8 +130,8 @@ def _model_blocks(
     parts: PageParts, shape: PageShape, page_type: Floats, coverage: float
 ) -> list[FoundBlock] | None:
     """Return the blocks that the model selects; None if those of the rules are as good, or if it
-    selects menus beside text in `main` or `article`. `coverage`: share of the text that the rules
-    select.
+    selects menus although there is text in `main` or `article`. `coverage`: share of the text that
+    the rules select.
     """
     probabilities = content_model().main_probabilities(block_features(shape, page_type))
     chosen = best_selection(shape.sizes, probabilities)
@@ -158,7 +158,7 @@ def expected_f1(sizes: Floats, probabilities: Floats, chosen: NDArray[np.bool_])
 
 
 def best_selection(sizes: Floats, probabilities: Floats) -> NDArray[np.bool_]:
-    """Return the blocks whose selection has the highest expected F1; they are the most probable."""
+    """Return the selection with the highest expected F1: a number of the most probable blocks."""
     order = np.argsort(-probabilities, kind="stable")
     weights = np.maximum(sizes[order], 1.0)
     expected = weights * probabilities[order]
@@ -308,9 +308,9 @@ def _best_run(blocks: list[FoundBlock], scale: float) -> list[FoundBlock]:
 
 
 def _with_links(parts: PageParts, selected: Sequence[FoundBlock]) -> list[FoundBlock]:
-    """Add what the rules leave out inside of the text because it is a link or a headline: headings
-    of selected prose, items of lists that have selected ones, and items and lines that are partly
-    links in the element of the paragraphs before and after.
+    """Add links and headlines inside of the text that the rules leave out: headings of selected
+    prose, items of lists that have selected ones, and items and lines that are partly links in the
+    element of the paragraphs before and after.
     """
     if not selected:
         return []

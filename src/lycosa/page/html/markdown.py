@@ -31,7 +31,7 @@ MIN_SHARE = 0.5  # of an element's text that is main text, from which all of it 
 
 
 class MarkdownMode(StrEnum):
-    """What of a page becomes Markdown, and how its links are written."""
+    """The part of a page that becomes Markdown, and the form of its links."""
 
     MAIN = "main"
     FULL = "full"
@@ -43,7 +43,7 @@ def html_markdown(payload: bytes, url: str, content_type: str, mode: MarkdownMod
 
     Args:
         payload: the decoded body.
-        url: where it came from, normalised.
+        url: of the page, normalised.
     """
     form = format_of(content_type, payload)
     if form not in (MediaFormat.HTML, MediaFormat.XHTML):
@@ -64,7 +64,7 @@ def page_markdown(
 
     Args:
         payload: the decoded body.
-        url: where it came from, normalised; links become absolute.
+        url: of the page, normalised; links become absolute.
         content_type: the Content-Type header, for its charset.
         xml: the document is XHTML.
     """
@@ -90,7 +90,7 @@ def _selected(parts: PageParts, main: MainText) -> list[int]:
     """Return the numbers of the blocks that become Markdown, in order.
 
     The main text has no title and no lists of links. Markdown has them, where they are in the
-    element that holds the main text.
+    element that contains the main text.
     """
     starts = {block[0] for block in main.blocks}
     blocks = parts.blocks

@@ -1,7 +1,7 @@
-"""Markup, lists and tables of a page or document: what Markdown is made from besides text.
+"""Markup, lists and tables of a page or document: the input of Markdown besides text.
 
 Inline markup is recorded as empty strings among the pieces of a line (`Markup`), which change no
-text. Each block knows the lists, quotes and table cells around it (`Container`).
+text. Each block refers to the lists, quotes and table cells around it (`Container`).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class RichBlock(NamedTuple):
 
 
 MarkedBlock = tuple[Container | None, tuple[str, ...], Node | None]
-"""What the walk records of a block: the container around it, its pieces (none if its lines have no
+"""The markup of a block: the container around it, its pieces (none if its lines have no
 markup), the `pre` element that it is in. Tuples instead of records, because a page has hundreds.
 """
 

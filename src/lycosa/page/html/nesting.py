@@ -128,7 +128,7 @@ def _deepest(
     # unsigned: values below "a" wrap to a large number
     letters = (following | 0x20) - ord("a") < 26
     depths = np.cumsum(letters.view(np.int8) - ends.view(np.int8), dtype=np.int32)
-    # A surplus of end tags must not hide what is opened after it.
+    # A surplus of end tags must not hide the depth of elements after it.
     return int((depths - np.minimum(np.minimum.accumulate(depths), 0)).max(initial=0))
 
 

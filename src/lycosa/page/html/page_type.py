@@ -104,7 +104,7 @@ def type_features(parts: PageParts, fit: RuleFit, scale: float, url: str) -> lis
 
 
 def _declarations(parts: PageParts) -> tuple[bool, ...]:
-    """Return what the metadata of a page declares."""
+    """Return the features of the declared metadata of a page, such as schema.org types."""
     declared = {
         name
         for data in parts.linked_data

@@ -1,8 +1,8 @@
-"""What the class, id and role of an element say about its part of the page: navigation, comments,
+"""The part of the page that the class, id and role of an element indicate: navigation, comments,
 advertising, or the article.
 
-Word sets, not a regular expression: class strings are split at everything that is no letter and at
-capitals, and the words looked up. Calibrated on the tuning half of article-extraction (see
+Word sets, not a regular expression: class strings are split at capitals and at all signs that are
+no letters, and the words are looked up. Calibrated on the tuning half of article-extraction (see
 bench/extract.py) and on documentation sites.
 """
 
@@ -12,7 +12,7 @@ import re
 from itertools import pairwise
 
 NEUTRAL, AWAY, BODY, NEVER, SECTION = range(5)
-"""Marks of a region: nothing known; not the article; the article itself."""
+"""Classes of regions: unknown; not the article; the article; hardly ever the article; a section."""
 
 _AWAY = """
     nav navbar navigation navheader navfooter menu menus submenu sidebar sidebars rail footer
@@ -52,7 +52,7 @@ _AWAY_ROLES = frozenset(
 _STREAMED = re.compile(r"S:[0-9a-f]+")
 _UNFOLDS = re.compile(r"accordion|faq|\btab|collaps|toggle|answer|panel|expand")
 _CAPITAL = re.compile(r"([a-z])([A-Z])")
-_MAX_KNOWN = 20_000  # class and id strings remembered; a site has some hundred
+_MAX_KNOWN = 20_000  # cached class and id strings; a site has some hundred
 _CLASSES: dict[str, int] = {}
 
 

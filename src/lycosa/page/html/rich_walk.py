@@ -1,6 +1,6 @@
-"""The walk of `lycosa.page.html.walk`, which also records markup: what Markdown is made from.
+"""The walk of `lycosa.page.html.walk`, which also records the markup for Markdown.
 
-Blocks are those of the plain walk, so that the main text is selected alike.
+Blocks are those of the plain walk, so that the same main text is selected.
 """
 
 from __future__ import annotations

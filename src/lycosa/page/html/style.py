@@ -27,7 +27,7 @@ _ATTRIBUTE = lazy_pattern(rb"\sstyle\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNOR
 
 
 def encoding_of(data: bytes) -> str:
-    """UTF-8 if it is that, else ISO 8859-1, which keeps every byte."""
+    """Return UTF-8 if the bytes are valid in it, else ISO 8859-1, which preserves every byte."""
     try:
         data.decode()
     except UnicodeDecodeError:

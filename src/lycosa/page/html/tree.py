@@ -1,7 +1,7 @@
 """HTML parsing and the tag ids of elements.
 
-No other module imports selectolax: `parse_html` bounds what lexbor's time and memory grow with
-(`lycosa.page.html.nesting`).
+No other module imports selectolax: `parse_html` limits the inputs on which the time and memory of
+lexbor depend (`lycosa.page.html.nesting`).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The walk uses `first_child` and `next` with a stack of its own, so that depth costs memory only,
 whole subtrees can be skipped, and elements have an end. Visitors, one for each kind of element,
-collect; `lycosa.page.html.links`, `.parse` and `.main_text` decide what it means.
-docs/decisions/0021-page-walk.md lists what was tried to make it faster.
+collect; `lycosa.page.html.links`, `.parse` and `.main_text` interpret the results.
+docs/decisions/0021-page-walk.md lists the attempts to make it faster.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from lycosa.page.page_parts import ANCHOR_LENGTH, PageParts, fold
 PERMALINKS = frozenset("¶#§🔗∞⚓")
 
 _A = LinkKind.A.value
-_OPEN = (_A, "", "", "")  # holds the place of a link until its anchor is complete
+_OPEN = (_A, "", "", "")  # placeholder of a link until its anchor is complete
 
 
 def walk(root: Node, marked: MarkedNodes) -> PageParts:
@@ -96,7 +96,7 @@ class PageWalker(BlockWalker):
     __slots__ = ()
 
     def start_link(self, node: Node, tag: int, child: Node | None) -> Node | None:
-        """Most links hold one text, perhaps in an inline element or two: they end here."""
+        """Begin a link. Most contain one text, perhaps in an inline element: they end here."""
         attributes = node.attributes
         if "href" not in attributes and "xlink:href" not in attributes:
             return child
@@ -117,7 +117,7 @@ class PageWalker(BlockWalker):
     def open_link(
         self, attributes: dict[str, str | None]
     ) -> tuple[int, dict[str, str | None], int, str, list[str]]:
-        """Begin a link; returns what `end_link` needs."""
+        """Begin a link. Return the arguments for `end_link`."""
         saved = len(self.links), attributes, self.link_first, self.link_alt, self.carried
         self.links.append(_OPEN)
         self.link_first = len(self.pieces)

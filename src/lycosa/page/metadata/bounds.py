@@ -32,7 +32,7 @@ def clean(text: str, limit: int = MAX_VALUE) -> str:
 
 
 class MetadataBudget:
-    """What may still be stored of the raw values of a page."""
+    """The remaining size of the raw values of a page that may be stored."""
 
     def __init__(self) -> None:
         self._characters = MAX_CHARACTERS
@@ -46,7 +46,7 @@ class MetadataBudget:
         return cleaned if self._values >= 0 and self._characters >= 0 else None
 
     def value(self, value: Any, depth: int = 0) -> Any:
-        """Return a copy of a JSON value within the budget; what exceeds it is left out (None)."""
+        """Return a copy of a JSON value within the budget; values that exceed it become None."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, bool) or value is None:

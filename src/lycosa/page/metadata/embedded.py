@@ -1,7 +1,7 @@
 """Microdata (WHATWG HTML section 5) and RDFa Lite 1.1 of a parsed document.
 
-One selector query a format finds the nodes; the query before the walk tells that most documents
-have none. Items become objects in the form of JSON-LD.
+One selector query a format finds the nodes; an earlier query detects the many documents that have
+none. Items become objects in the form of JSON-LD.
 """
 
 from __future__ import annotations
@@ -212,5 +212,5 @@ class _Rdfa(_Items):
 
 
 def _without_prefix(names: str) -> str:
-    """`schema:name og:title` -> `name og:title`."""
+    """Remove the prefix of schema.org: `schema:name og:title` -> `name og:title`."""
     return " ".join(name.removeprefix("schema:") for name in names.split()[:_MAX_TOKENS])

@@ -1,4 +1,4 @@
-"""Which of the entities of a page the page is about."""
+"""The entity of a page that the page is about."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SUBJECT, _OTHER, _PAGE, _REST = range(4)
 
 @dataclass(slots=True)
 class Subject:
-    """What a page is about. `main`: an article, product …; `page`: the page itself; `by_id`: all
+    """The subject of a page. `main`: an article, product …; `page`: the page itself; `by_id`: all
     entities with an identifier; `sites`: the website and organisations.
     """
 
@@ -60,7 +60,7 @@ class Subject:
     type: str = ""
 
     def choose(self, listed: Sequence[Entity], urls: Sequence[str]) -> None:
-        """Take what the entities of a format add."""
+        """Add the entities of a format."""
         ranked = [(entity, types, _rank(types)) for entity in listed if (types := types_of(entity))]
         if not self.main:
             candidates = [each for each in ranked if each[2] == _SUBJECT]

@@ -26,7 +26,7 @@ _TRAILING_COMMA = re.compile(rf"{_STRING}|,(?=\s*+[}}\]])", re.DOTALL)
 
 
 def read_scripts(scripts: Sequence[str]) -> list[Any]:
-    """Return the values of scripts of type `application/ld+json`; what is no JSON is left out.
+    """Return the values of scripts of type `application/ld+json`; invalid JSON is left out.
 
     Accepted beyond RFC 8259: control characters in strings, comments, trailing commas, and markup
     comments around the script.
@@ -114,7 +114,7 @@ def types_of(entity: Entity) -> list[str]:
 
 
 def short_type(name: str) -> str:
-    """`http://schema.org/Product` -> `Product`; "" for types of other vocabularies."""
+    """Shorten `http://schema.org/Product` to `Product`; "" for types of other vocabularies."""
     name = name.strip()
     name = _SCHEMA_ORG.sub("", name[:100].strip())
     return name if name.isalnum() and name.isascii() and len(name) <= 50 else ""

@@ -55,7 +55,7 @@ _TYPES_BY_GROUP = {"video": "VideoObject", "music": "MusicRecording"}
 
 @dataclass(slots=True, frozen=True)
 class PageFacts:
-    """What metadata depends on besides the parts of the page.
+    """The input of `read_metadata` besides the parts of the page.
 
     `base`: resolves addresses. `fetched_at`: no date is later; None: unknown. `page_type`: as
     `lycosa.page.html.page_type`.

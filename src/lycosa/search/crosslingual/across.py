@@ -44,7 +44,7 @@ from lycosa.translation.workspace_tables import OpenTables
 TYPED_SHARE = 0.5
 # share of the scores of a word's further translations
 TIE = 0.15
-MAX_STRICT = 6  # words of a query up to which pages with all of them come first
+MAX_STRICT = 6  # words of a query up to which pages with all of them rank first
 SHARES = (1.0, 0.6, 0.0)  # of the words that a page must contain
 NEAREST = 50  # pages with the nearest vectors that are added
 
@@ -210,7 +210,7 @@ class LanguageSearch:
 def merged(
     answers: Sequence[LanguageAnswer], shares: Sequence[float] = ()
 ) -> list[tuple[int, Ranked[Address]]]:
-    """Merge results: (number of the answer, page with comparable score), best first.
+    """Merge results: (index of the answer, page with comparable score), best first.
 
     `shares`: factors for the scores of each answer (default: 1).
     """

@@ -1,1 +1,1 @@
-"""Open the newest index of a workspace and keep it open."""
+"""The newest index of a workspace, which stays open between searches."""

@@ -134,7 +134,7 @@ class OpenIndex:
         )
 
     def hint(self, text: str) -> str:
-        """Return which package a query needs to be analysed as the index was; "": none."""
+        """Return the missing package for analysing a query as the index was; "": none."""
         return self.missing if self.missing and holds_hangul(text) else ""
 
     @property

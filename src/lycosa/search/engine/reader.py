@@ -94,7 +94,7 @@ class IndexStatistics:
         return 0.0
 
     def of_query(self, query: SearchQuery) -> TermStatistics:
-        """Return what this index adds to the statistics of a query."""
+        """Return the statistics of this index for a query."""
         statistics = self._by_query.get(query)
         if statistics is None:
             lengths = self._measured()
@@ -176,7 +176,7 @@ class IndexedPages:
         return terms
 
     def likeness(self, url: str) -> Likeness | None:
-        """Return what finds pages similar to the one at a URL; None if it is not indexed."""
+        """Return the query for pages similar to one; None if the URL is not indexed."""
         id = page_id(url)
         query = tantivy.Query.term_query(self._schema, ID, id, "basic")
         hits = self._searcher.search(query, 1, count=False).hits

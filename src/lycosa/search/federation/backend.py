@@ -33,7 +33,7 @@ MAX_OPEN_GENERATIONS = 3  # generations that stay open, for searches that began 
 
 
 class BackendError(WorkError):
-    """A backend returned no usable answer; the message is for users."""
+    """A backend returned no valid response; the message is for users."""
 
 
 class IncompatiblePeer(BackendError):
@@ -88,7 +88,7 @@ class ResultsBackend(Protocol):
 
 
 class StepBackend(Protocol):
-    """An index that answers the steps of a search: a workspace in this process, a shard in another
+    """An index that performs the steps of a search: a workspace in this process, a shard in another
     one, or a peer.
 
     Every method raises BackendError or GenerationGone, and takes at most `timeout_s`.
@@ -98,7 +98,7 @@ class StepBackend(Protocol):
     def name(self) -> str: ...
 
     def describe(self, timeout_s: float) -> IndexDescription:
-        """Raises IncompatiblePeer if it can return complete results only."""
+        """Return the description. Raises IncompatiblePeer if it returns complete results only."""
         ...
 
     def statistics(
@@ -121,12 +121,12 @@ class StepBackend(Protocol):
 
 
 class SearchBackend(StepBackend, ResultsBackend, Protocol):
-    """An index that answers steps and returns complete results: a workspace or a peer."""
+    """An index that performs steps and returns complete results: a workspace or a peer."""
 
 
 class IndexBackend(StepBackend, Protocol):
-    """An index of ours, in this process or another one. It also answers for queries that were not
-    typed, such as other spellings.
+    """An index of the operator, in this process or another one, and not of a peer. It also searches
+    for queries that were not typed, such as other spellings.
     """
 
     def rescore(
@@ -276,7 +276,7 @@ class LocalBackend(OpenGenerations):
         return self.searcher.search(request)
 
     def refreshed(self) -> OpenIndex | None:
-        """Reload the index. Raises BackendError if nothing can be opened, now or before."""
+        """Reload the index. Raises BackendError if no generation could be opened."""
         try:
             self.searcher.reload()
         except (LycosaError, OSError) as error:

@@ -56,9 +56,9 @@ class FederatedIndex:
     """Several backends as one `AnswerSource`, for one query. Its methods raise BackendsFailed.
 
     Args:
-        indexes: indexes of ours. Queries that were not typed are sent to these only.
-        peers: backends that get the text of queries.
-        described: the descriptions of all; updated by later answers.
+        indexes: indexes of the operator. Queries that were not typed are sent to these only.
+        peers: backends of others, which get the text of queries.
+        described: the descriptions of all backends; later responses update them.
         shards: whether the indexes are shards of one.
         parsed, text: the typed query.
     """
@@ -181,7 +181,7 @@ class FederatedIndex:
         ]
 
     def spelling_candidates(self, request: SpellingRequest) -> SpellingCandidates:
-        """See `AnswerSource`: of our indexes."""
+        """See `AnswerSource`. Peers are not called."""
         candidates = self._ask_indexes(
             self._open_indexes(),
             lambda number, backend, left_s: backend.spelling_candidates(
@@ -191,7 +191,7 @@ class FederatedIndex:
         return merge_candidates(list(candidates.values())) if candidates else SpellingCandidates()
 
     def feedback_terms(self, pages: Sequence[Ranked[Place]]) -> list[PageTerms]:
-        """See `AnswerSource`: none of pages that a peer has.
+        """See `AnswerSource`. Pages of peers have no terms here.
 
         Terms have the weights that they have in the page's index.
         """
@@ -210,7 +210,7 @@ class FederatedIndex:
         return _in_order(terms | of_peers, pages)
 
     def likeness(self, url: str) -> Likeness | None:
-        """See `AnswerSource`: of a page that an index of ours has."""
+        """See `AnswerSource`. Pages of peers are not found."""
         answers = self._ask_indexes(
             self._open_indexes(),
             lambda number, backend, left_s: backend.likeness(
@@ -250,7 +250,7 @@ class FederatedIndex:
     def _once(
         self, ranked: list[Ranked[Place]], steps: Mapping[int, QueryStep]
     ) -> list[Ranked[Place]]:
-        """Remove pages whose URL another backend has at a better rank."""
+        """Remove pages that another backend has at a better rank, by URL."""
         backends: dict[int, set[int]] = {}
         for page in ranked:
             backends.setdefault(page.host, set()).add(page.place[0])

@@ -54,7 +54,8 @@ MAX_HOPS = 3
 """Maximum number of times that a request is forwarded."""
 
 JOINED = 100
-"""Results of each backend that are merged by rank, whatever page is shown: one order for all pages.
+"""Results of each backend that are merged by rank, independent of the requested page, so that all
+pages have the same order.
 """
 
 _MAX_THREADS = 32
@@ -63,7 +64,7 @@ _GENERATIONS = 3
 
 
 class FederatedSearch:
-    """Search workspaces in this process, the first of them ours, and peers. Shared by threads.
+    """Searches workspaces in this process, the first being `own`, and peers. Thread-safe.
 
     Args:
         whole: backends that return complete results only.
@@ -89,12 +90,12 @@ class FederatedSearch:
 
     @property
     def own(self) -> LocalBackend:
-        """This workspace."""
+        """The first workspace: that of the server or command."""
         return self._local[0]
 
     @property
     def index(self) -> OpenIndex | None:
-        """The newest index of this workspace."""
+        """The newest index of the own workspace."""
         return self.own.searcher.index
 
     def languages(self) -> dict[str, int]:
@@ -102,13 +103,12 @@ class FederatedSearch:
         return pages_by_language(backend.describe(0) for backend in self._local)
 
     def holds(self, url: str) -> bool:
-        """Return whether our workspace has a page, or had it until recently."""
+        """Return whether the own workspace has a page, or had it until recently."""
         return self.own.searcher.holds(url)
 
     def suggest(self, request: SuggestRequest) -> list[Suggestion]:
         """Return suggestions for typed text, from the workspaces in this process.
-
-        Peers would be called at each letter.
+        Peers are not called: there is a request for each typed letter.
         """
         calls = BackendCalls(self._pool, self._timeout_s)
         indexes = dict(enumerate(self._local))
@@ -116,7 +116,7 @@ class FederatedSearch:
         return suggest_from(indexes, calls, request)
 
     def search(self, request: SearchRequest) -> SearchResults:
-        """Answer a query. Invalid input and backends without an answer raise nothing."""
+        """Answer a query. Invalid input and failed backends raise no error."""
         started = time.perf_counter()
         hops = self._hops if request.hops is None else max(0, min(request.hops, self._hops))
         calls = BackendCalls(self._pool, self._timeout_s)
@@ -147,12 +147,12 @@ def open_federated_search(
     vectors: Vectors | None = None,
     whole: Sequence[ResultsBackend] = (),
 ) -> FederatedSearch:
-    """Open workspaces, of which the first is ours, those of the configuration, and all peers.
+    """Open workspaces, the first being the own one, those of the configuration, and all peers.
 
     Args:
-        own_name: the source of our workspace's hits. Hits of others name the root as given.
-        vectors: of our workspace.
-        whole: see `FederatedSearch`. Our workspace may be one of these instead of in `roots`.
+        own_name: the source of hits of the own workspace. Hits of others name the root as given.
+        vectors: of the own workspace.
+        whole: see `FederatedSearch`. The own workspace may be one of these instead of in `roots`.
 
     Raises:
         UsageError: an invalid location or address. WorkspaceError: there is no workspace, or its
@@ -238,7 +238,7 @@ def _together(
 def _joined(
     request: SearchRequest, parsed: ParsedQuery, answers: Sequence[SearchResults]
 ) -> SearchResults:
-    """Merge complete results. The first ones, which are ours if there are any, have the notes."""
+    """Merge complete results. Notes are those of the first, the own workspace if possible."""
     if not answers:
         return SearchResults(request.text, 0, [], 0.0, request.offset, 0, list(parsed.notes))
     dated = (request.order or parsed.order) == BY_DATE or not (parsed.required or parsed.similar)

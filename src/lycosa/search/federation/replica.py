@@ -1,6 +1,6 @@
-"""Replicas of shards run on an engine, on different machines, follow the index and answer searches.
+"""Replicas of shards run on an engine, on different machines. They follow the index and search it.
 
-It may copy generations of the shard to the local disk:
+A replica may copy generations of the shard to the local disk:
 
     COPIES/00000007/     all files of the generation; renamed to this name when complete
 
@@ -184,7 +184,7 @@ class ReplicaSupervisor:
         self._serial = itertools.count(1)
         self._nodes: dict[str, str] = {}  # replica -> its node
         self._shards: list[list[Remote]] = []  # replicas of the current number of shards
-        self._ready: set[str] = set()  # replicas that have answered
+        self._ready: set[str] = set()  # replicas that have responded
         self._serving: list[list[Remote]] = []
         # replicas of another number of shards: they serve until the new ones can
         self._retired: list[Remote] = []
@@ -195,11 +195,11 @@ class ReplicaSupervisor:
         )
 
     def replicas(self) -> list[list[Remote]]:
-        """Return the replicas of each shard that answer now."""
+        """Return the replicas of each shard that are ready."""
         return self._serving
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until every shard has a replica that answers. False: it took longer."""
+        """Wait until every shard has a ready replica. False: it took longer."""
         until = time.monotonic() + timeout_s
         while not (self._serving and all(self._serving)):
             if time.monotonic() > until:
@@ -228,7 +228,7 @@ class ReplicaSupervisor:
         self._update_serving()
 
     def _update_serving(self) -> None:
-        """Let the replicas that answer serve."""
+        """Use the replicas that respond for searches."""
         for replica in itertools.chain.from_iterable(self._shards):
             if replica.name not in self._ready:
                 with contextlib.suppress(Unreachable):

@@ -1,7 +1,7 @@
 """Search the shards of an index, each at one of its replicas, as one index.
 
 A replica that is dead or late is avoided for a while, and the search starts again with another one.
-If all replicas of a shard fail, its pages are missing in the results, which say so.
+If all replicas of a shard fail, its pages are missing in the results, and a note reports it.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class ShardedSearch:
     def search(
         self, request: SearchRequest, hops: int = 0, timeout_s: float = 0.0
     ) -> SearchResults:
-        """Answer a query. Invalid input and dead replicas raise nothing."""
+        """Answer a query. Invalid input and dead replicas raise no error."""
         started = time.monotonic()
         self._describe()
         failed: set[str] = set()

@@ -53,7 +53,7 @@ RELAX_BELOW = 3
 """If fewer pages than this contain all words, pages with most of them are shown too."""
 
 MANY = 100
-"""Pages with a word as written from which it is not searched to see whether it is misspelled."""
+"""From this number of pages on, a spelling is not searched: the number itself is used."""
 
 NOTHING_INDEXED = Message("nothing_indexed", "no page is indexed yet")
 HOUR_MS = 3_600_000
@@ -96,7 +96,7 @@ class AnswerSource(Protocol[Place]):
         ...
 
     def likeness(self, url: str) -> Likeness | None:
-        """Return what finds pages like the one at a normalised URL; None if it is not indexed."""
+        """Return the query for pages similar to one; None if its URL is not indexed."""
         ...
 
 

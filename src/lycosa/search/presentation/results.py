@@ -28,7 +28,7 @@ class SearchRequest:
 
     `order`: `date` (newest first), `relevance`, or "" for the order in the query. `per_host`: how
     many results of a host may precede those of other hosts with similar scores; 0: any number.
-    `folded`: show one of the pages with the same text. `facets`: what to count matches by (of
+    `folded`: show one of the pages with the same text. `facets`: by which to count matches (of
     `FACETS`). `explain`: explain scores. `spelling`: suggest another spelling if there are few
     results.
     """
@@ -112,11 +112,11 @@ class SearchResults:
     offset: int
     generation: int  # the sum of several shards'; 0: there is no index
     notes: list[str]
-    # shards, counted from 0, whose pages are missing
+    # numbers (from 0) of shards with missing pages
     missing_shards: tuple[int, ...] = ()
     # by name: value -> pages, most first
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    # the query in each searched language; its own comes first
+    # the query in each searched language; its own first
     translations: tuple[TranslatedQuery, ...] = ()
     did_you_mean: Spelling | None = None  # another spelling, which more pages match
     expansion: tuple[str, ...] = ()  # terms that feedback added to the query, heaviest first

@@ -1,4 +1,4 @@
-"""Parse queries by the rules of docs/reference/query.md. Every input is a valid query: what is no
+"""Parse queries by the rules of docs/reference/query.md. Every input is a valid query: invalid
 syntax is searched for as words.
 
 The result is hashable and picklable, because it is sent to every shard.
@@ -25,7 +25,7 @@ from lycosa.search.query.syntax import (
 )
 
 MAX_WORDS = 256
-"""Words and phrases of a query that are used; a note says that the rest is not."""
+"""Maximum number of words and phrases of a query; a note reports that others are ignored."""
 MAX_QUERY_CHARACTERS = 2_000  # characters
 MAX_DEPTH = 8  # of nested parentheses; deeper ones are ignored
 MIN_PREFIX = 2  # letters before an asterisk

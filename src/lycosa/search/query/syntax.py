@@ -38,7 +38,7 @@ SAME_TYPES = {
 
 
 def site(value: str) -> str:
-    """`https://Example.org:80/docs/?q` -> `example.org/docs`. "" if it has no host."""
+    """Convert `https://Example.org:80/docs/?q` to `example.org/docs`; "" without a host."""
     rest = value.partition("://")[2] or value
     rest = rest.removeprefix("*.").strip()
     host = re.split(r"[/?#]", rest, maxsplit=1)[0]
@@ -55,24 +55,24 @@ def site(value: str) -> str:
 
 
 def language(value: str) -> str:
-    """`pt-BR` -> `pt`."""
+    """Convert `pt-BR` to `pt`; "" if it is invalid."""
     value = value.lower()
     return re.split(r"[-_]", value)[0] if _LANGUAGE.match(value) else ""
 
 
 def filetype(value: str) -> str:
-    """`.PDF` -> `pdf`."""
+    """Convert `.PDF` to `pdf`; "" if it is invalid."""
     value = value.lower()
     return SAME_TYPES.get(value.lstrip("."), value.lstrip(".")) if _TYPE.match(value) else ""
 
 
 def page_kind(value: str) -> str:
-    """`NewsArticle` -> `newsarticle`."""
+    """Convert `NewsArticle` to `newsarticle`; "" if it is invalid."""
     return value.lower() if _KIND.match(value) else ""
 
 
 def author(value: str) -> str:
-    """`Müller, Jane` -> `muller+jane`."""
+    """Convert `Müller, Jane` to `muller+jane`."""
     return "+".join(name_words(value))
 
 
@@ -105,7 +105,7 @@ def page(value: str) -> str:
 
 
 def date(value: str) -> str:
-    """`2026`, `2026-3`, `2026-03-05` -> the first day, `2026-03-05`."""
+    """Convert `2026`, `2026-3` or `2026-03-05` to their first day; "" if it is invalid."""
     match = _DATE.match(value)
     if match is None:
         return ""
@@ -139,7 +139,7 @@ class Operator:
     meaning: str
     example: str
     read: Callable[[str], str] | None = None
-    wants: str = ""  # what a valid value is
+    wants: str = ""  # description of valid values
     negative: bool = True
 
 

@@ -67,8 +67,8 @@ _BODY = pl.when(pl.col("main_text") != "").then(pl.col("main_text")).otherwise(p
 
 @dataclass(slots=True, frozen=True)
 class TermsRequest:
-    """What to count. Times in ms since 1970 UTC, of publication or else of the fetch; `until` is
-    exclusive. `host` includes its subdomains. `rising`: only rising words, strongest first;
+    """The words to count. Times in ms since 1970 UTC, of publication or else of the fetch; `until`
+    is exclusive. `host` includes its subdomains. `rising`: only rising words, strongest first;
     `period_ms`: age of the newest pages.
     """
 

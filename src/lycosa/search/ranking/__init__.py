@@ -1,4 +1,4 @@
-"""Build the tantivy query of a parsed query, and order what it returns.
+"""Build the tantivy query of a parsed query, and order its results.
 
 docs/explanation/ranking.md has the formula.
 """

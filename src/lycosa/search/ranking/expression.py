@@ -1,4 +1,4 @@
-"""Expression trees: what a page must match, and how it is scored.
+"""Expression trees: the conditions for a page to match, and its score.
 
 The same tree becomes tantivy's query and the exact score of one page.
 """

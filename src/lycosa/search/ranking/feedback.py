@@ -2,8 +2,8 @@
 
 A relevance model (Lavrenko and Croft, "Relevance-based language models", SIGIR 2001), mixed with
 the question as in RM3 (Abdul-Jaleel et al., "UMass at TREC 2004"); terms are also weighted by
-inverse document frequency. `auto` leaves questions alone that one page answers far better than the
-others, since terms of the other pages would displace it.
+inverse document frequency. `auto` does not expand a question if one page has a far better score
+than the others, since terms of the other pages would displace it.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ PageTerms = tuple[tuple[str, str, float], ...]
 
 @dataclass(slots=True, frozen=True)
 class Expansion:
-    """Terms added to a question: (language of their fields, term, weight). Weights sum to what one
-    occurrence of each of the question's words would be multiplied by.
+    """Terms added to a question: (language of their fields, term, weight). A weight of 1 is that of
+    all words of the question together.
     """
 
     terms: PageTerms
@@ -68,7 +68,7 @@ class Expansion:
         ]
 
     def terms_used(self) -> Iterator[Term]:
-        """Return the terms whose frequencies scores depend on."""
+        """Return the terms whose frequencies affect scores."""
         return ((text_field(BODY_ROLE, language), term) for language, term, _ in self.terms)
 
 

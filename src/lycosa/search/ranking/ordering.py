@@ -139,7 +139,7 @@ def freshness(published_at: int | None, now_ms: int) -> float:
 def _copies_by_host(ordered: Sequence[Ranked[Place]]) -> list[Ranked[Place]]:
     """Sort copies with equal scores by host, at the place of the first one.
 
-    The same copy is then shown whatever the order of indexing.
+    The same copy is then shown, regardless of the order of indexing.
     """
     first: dict[tuple[float, int], int] = {}
     places = [

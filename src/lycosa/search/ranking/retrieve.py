@@ -121,7 +121,7 @@ class QueryBuilder:
     def expression(
         self, query: SearchQuery, readings: Sequence[Reading], stage: float
     ) -> Expression | None:
-        """Return what the pages of a stage match, and its score; None: the query has no word."""
+        """Return the expression of a stage of a query; None: the query has no word."""
         if query.like is not None:
             like, words = query.like.expression(), self.required(readings)
             return like if like is None or words is None else every((words, like))
@@ -409,7 +409,7 @@ _written = functools.lru_cache(maxsize=4_096)(folded)  # all readings need the s
 def _proximity(
     parts: Sequence[QueryPart], field_set: str, factor: float, holds: Holds
 ) -> Iterator[Expression]:
-    """Yield what adds to the score of a page with all words: in the title, or close together."""
+    """Yield expressions that add to the score: all words in the title, or close together."""
     units = [
         part.unit
         for part in parts
@@ -433,7 +433,7 @@ def written_word(word: QueryWord, reading: Reading) -> Term:
 
 
 def terms_of(readings: Sequence[Reading]) -> list[Term]:
-    """Return the terms on whose frequencies the scores of these readings depend, each once."""
+    """Return the terms whose frequencies affect the scores of these readings, each once."""
     used: dict[Term, None] = {(LANGUAGE, reading.language): None for reading in readings}
 
     def note(name: str, terms: Sequence[str]) -> bool:

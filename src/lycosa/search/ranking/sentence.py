@@ -31,8 +31,8 @@ MIN_QUESTION_PARTS, MIN_MARKED_PARTS = 3, 2
 sentence.
 """
 MAX_PARTS_WITH_REQUIRED = 12
-"""Up to so many parts, quoted phrases, prefixes and words with an operator must match. Longer
-sentences are prose that quotes.
+"""Up to this number of parts, quoted phrases, prefixes and words with an operator must match.
+Longer sentences are prose that quotes.
 """
 MAX_TERMS = 128
 """Different content words that are scored. Of a longer sentence, the rarest."""
@@ -96,8 +96,8 @@ class SentenceTerms:
 
 
 def sentence_terms(reading: Reading, holding: Holding) -> SentenceTerms:
-    """Return what of a reading is scored. Function words count only in a query that has nothing
-    else.
+    """Return the words of a reading that are scored. Function words count only if it has no other
+    words.
     """
     function = function_words(reading.analyzer.language)
     plain = [
@@ -148,7 +148,7 @@ def sentence_expression(
 
     Args:
         added: terms of feedback, which match as the words do.
-        extra: what only adds to the score of pages that match.
+        extra: expressions that only add to the score of pages that match.
     """
     required, optional = list[Expression](), list[Expression]()
     must_match = len(reading.parts) <= MAX_PARTS_WITH_REQUIRED

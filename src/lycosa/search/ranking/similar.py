@@ -50,7 +50,7 @@ class Likeness:
         return AtLeast(parts, max(1, round(MIN_SHARE * len(parts)))) if parts else None
 
     def terms_used(self) -> Iterable[Term]:
-        """Return the terms on whose frequencies its scores depend."""
+        """Return the terms whose frequencies affect the scores."""
         expression = self.expression()
         return (
             ()

@@ -47,7 +47,7 @@ _MIN_RUN, _MAX_RUN, _MAX_CHARACTERS = 3, 6, 12
 
 @dataclass(slots=True, frozen=True)
 class SpellingRequest:
-    """Folded words whose similar words are requested, and those that may be known.
+    """Folded words to find similar words of, and words to look up exactly.
 
     `language`: "" is any.
     """

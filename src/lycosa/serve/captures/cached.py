@@ -131,7 +131,7 @@ def version_at(versions: Versions, url: str, at: str) -> tuple[Version, list[Cap
     """Return the version that a request names, and all captures of that page.
 
     Raises:
-        UsageError: the URL or the time is none.
+        UsageError: the URL or the time is invalid.
         NoVersion: there is no such version.
     """
     return versions.at(url, parse_at(at) if at else None)

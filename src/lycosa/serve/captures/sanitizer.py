@@ -1,7 +1,7 @@
-"""Makes an untrusted page harmless to view: only what shows text, and links that lead to our own
-copies where there are any.
+"""Sanitizes an untrusted page for display: only elements that show text, and links, which lead to
+our own copies where they exist.
 
-nh3 (the Rust library ammonia) parses as browsers do and writes what an allow-list lets through. The
+nh3 (the Rust library ammonia) parses as browsers do and writes the elements of an allow-list. The
 content security policy of the response (`lycosa.serve.captures.cached`) would also stop scripts,
 forms and requests; DNS prefetch hints, which no policy governs, are stopped here only.
 """
@@ -21,7 +21,7 @@ from lycosa.page.html.tree import Tree, parse_html
 from lycosa.url.normalise import LinkResolver
 
 MOST_BYTES = 4 * 2**20
-"""Of a page that are shown."""
+"""Bytes of a page that are shown."""
 # characters of attributes: the parser repeats those of formatting that is not closed
 _MAX_ATTRIBUTES = 8 * 2**20
 
@@ -65,7 +65,7 @@ a[href^="/cached?"]{text-decoration:underline dotted;text-underline-offset:.2em}
 </style>"""
 
 Refer = Callable[[str], str]
-"""From the absolute URL of a link to where it is to lead."""
+"""Returns the new target of a link, by its absolute URL."""
 
 
 def safe_page(payload: bytes, content_type: str, url: str, refer: Refer) -> str:

@@ -54,7 +54,7 @@ def versions(
     before: Before = "",
     changed: Annotated[bool, Query(description="Only versions with a changed text.")] = False,
 ) -> VersionList:
-    """Captures of a page, newest first."""
+    """List the captures of a page, newest first."""
     archive = services.archive.versions()
     return list_versions(archive, url, count=n, before=before, changed=changed)
 

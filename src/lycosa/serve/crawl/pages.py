@@ -195,7 +195,7 @@ def with_reasons(queue: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def time_columns(history: History, words: Interface) -> list[tuple[str, int, int]]:
-    """For the chart: what a column says, fetches, failed ones."""
+    """Return the columns of the chart: label, fetches, failed fetches."""
     return [
         (
             words.t(

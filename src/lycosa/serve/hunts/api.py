@@ -83,7 +83,7 @@ class HuntParameters(BaseModel):
     )
 
     def request(self) -> HuntRequest:
-        """Raises UsageError for an invalid time, or one over an hour."""
+        """Return the request. Raises UsageError for an invalid time, or one over an hour."""
         time_ms = parse_duration_ms(self.time)
         if not 0 < time_ms <= MAX_MS:
             raise UsageError(

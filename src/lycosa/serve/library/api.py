@@ -1,5 +1,5 @@
-"""The library as JSON under /api/v1/library: what the pages show, from the tables down to one
-page's record, and the files of a day.
+"""The library as JSON under /api/v1/library: the data of its pages, from the tables down to the
+record of one page, and the files of a day.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""What the library's pages and API ask of a workspace, kept for a minute, and the files of its
-days.
-"""
+"""The queries of the library's pages and API, cached for a minute, and the files of its days."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ _FILE = re.compile(r"[a-z]{2,3}-\d{4}-\d{2}-\d{2}-\d{5}\.[a-z.]{2,12}")
 
 @dataclass(slots=True, frozen=True)
 class LibraryFile:
-    """A file of a day, ready to be taken."""
+    """A complete file of a day."""
 
     kind: str
     name: str
@@ -86,7 +84,7 @@ class Library:
         return self._documents.get((language, day, collection))
 
     def holdings(self, collection: str) -> CollectionHoldings:
-        """Return what is stored of a collection."""
+        """Return the stored data of a collection."""
         return self._holdings.get(collection)
 
     def files(self, language: str, day: date) -> list[LibraryFile]:

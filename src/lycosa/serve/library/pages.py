@@ -1,5 +1,5 @@
-"""The library as pages: languages and collections, what each holds, their days, the pages and files
-of a day, one page's record.
+"""The library as pages: languages and collections, their stored data and days, the pages and files
+of a day, the record of one page.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def record(
 
 
 def _by_day(counted: Iterable[tuple[str, int]], words: Interface) -> list[tuple[str, int, int]]:
-    """For the chart: the last days that have any, the oldest first."""
+    """Return the columns of the chart: the last days with pages, oldest first."""
     days: dict[str, int] = {}
     for day, number in counted:
         days[day] = days.get(day, 0) + number

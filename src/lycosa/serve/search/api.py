@@ -50,7 +50,7 @@ _DAY_MS = 86_400_000
 
 
 class PageFilters(BaseModel):
-    """Which pages count."""
+    """Filters of pages."""
 
     lang: str = Field("", max_length=16, description="Only pages in this language.")
     site: str = Field("", max_length=255, description="Only pages of this host.")
@@ -135,7 +135,7 @@ class SearchParameters(ResultFilters):
 
 
 class TermsParameters(PageFilters):
-    """Which words of which pages to count."""
+    """The words and pages to count."""
 
     n: int = Field(50, ge=1, le=MAX_TERMS, description="Number of words.")
     since: date | None = Field(None, description="Only pages fetched since this day (UTC).")

@@ -36,7 +36,7 @@ router = APIRouter(tags=["search"])
 
 
 class FeedParameters(ResultFilters):
-    """A search whose results are a feed."""
+    """A search that returns a feed."""
 
     q: str = Field(min_length=1, max_length=MAX_QUERY, description="Query, in the query language.")
     n: int = Field(ENTRIES, ge=1, le=MAX_COUNT, description="Number of entries.")
@@ -89,7 +89,7 @@ def opensearch(request: Request) -> Response:
 
 
 def rss(filters: PageQuery, results: SearchResults, base: str) -> bytes:
-    """Return an RSS 2.0 feed. `base`: the URL of this server as its clients know it."""
+    """Return an RSS 2.0 feed. `base`: the URL of this server for its clients."""
     return _render("rss.xml", base, filters=filters, results=results, media_type=RSS)
 
 

@@ -52,8 +52,8 @@ ADVANCED = (
     ),
     *("sort", "in", "across"),
 )
-"""The form's fields. The last three are no part of the query: order, collection, languages that are
-asked too.
+"""The form's fields. The last three are no part of the query: order, collection, further languages
+to search.
 """
 _OPERATORS = {
     "title": "intitle:",

@@ -1,6 +1,6 @@
 """`/api/v1/peer`: this workspace's index as one of several that another Lycosa searches together.
 
-Answers come from our own index alone, never from our peers, so requests cannot loop. They contain
+Responses are from our own index, never from our peers, so requests cannot loop. They contain
 nothing that a search does not return. Requests are bounded messages
 (`lycosa.search.federation.wire`).
 """
@@ -126,7 +126,7 @@ def _own_index(services: Services) -> LocalBackend:
 async def _respond(
     request: Request, kind: type[_Message], act: Callable[[_Message], BaseModel]
 ) -> Response:
-    """Read a message, and do what it asks in a thread."""
+    """Read a message, and process it in a thread."""
     try:
         message = kind.model_validate_json(await request.body())
     except ValidationError:
@@ -160,7 +160,7 @@ def _question(message: QueryMessage) -> SearchQuery:
 
 
 def _addresses(index: OpenIndex, places: Sequence[Address]) -> list[Address]:
-    """Raises ValueError for a place where there is no page."""
+    """Return the addresses. Raises ValueError if one is not that of a page."""
     if not all(index.pages.has(place) for place in places):
         raise ValueError("no such page")
     return list(places)

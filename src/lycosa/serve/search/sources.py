@@ -1,4 +1,4 @@
-"""The index behind the pages: opened at the first question, followed as it grows."""
+"""The index that the pages search: opened at the first query, reloaded as it grows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lycosa.search.suggest.completion import Suggestion, SuggestRequest
 
 
 class Source(Protocol):
-    """What the pages and the API ask; any thread may."""
+    """The index for the pages and the API. Threads may share it."""
 
     def search(self, request: SearchRequest) -> SearchResults: ...
 
@@ -40,14 +40,14 @@ class Source(Protocol):
 
     @property
     def own(self) -> LocalBackend | None:
-        """This workspace's index, for other Lycosas that ask for parts of an answer; None: it is
-        searched elsewhere.
+        """This workspace's index, for peers that request parts of a result; None: it is searched
+        elsewhere.
         """
         ...
 
 
 class ShardSource:
-    """Replicas of the index's shards, wherever they are."""
+    """Replicas of the index's shards, on any machine."""
 
     def __init__(self, federation: ShardedSearch) -> None:
         self._federation = federation
@@ -78,7 +78,7 @@ class ShardSource:
 
 
 class ShardsAndOthers(ShardSource):
-    """The same, with other workspaces and peers: `many` asks all of them."""
+    """The shards, other workspaces, and peers: `federated` searches all of them."""
 
     def __init__(self, federation: ShardedSearch, federated: FederatedSearch) -> None:
         super().__init__(federation)
@@ -124,7 +124,7 @@ class SearchSource:
         return self._backend
 
     def search(self, request: SearchRequest) -> SearchResults:
-        """Ask the newest generation."""
+        """Search the newest generation."""
         return self._newest().search(request)
 
     def languages(self) -> dict[str, int]:

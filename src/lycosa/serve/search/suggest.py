@@ -1,6 +1,6 @@
 """Suggestions for typed text, and similar pages.
 
-Suggestions are for our pages and for a browser's search field.
+Suggestions are for the web interface and for a browser's search field.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""From search results to what the page shows: pure functions, everything still unescaped text (the
-templates escape).
+"""From search results to the data of the page: pure functions. All texts are unescaped (the
+templates escape them).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FACET_LABELS = {
 FACET_VALUES = 8
 """Values of a facet that are shown."""
 PAGES_SHOWN = 9
-"""How many page numbers stand under the results at once: as many as fit a phone in one line."""
+"""Maximum page numbers under the results: as many as fit on one line of a phone."""
 
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
@@ -133,8 +133,8 @@ def readable_url(url: str) -> str:
 
 
 def iso_day(at_ms: int) -> str:
-    """`2026-03-03`, in UTC; empty for a time that no calendar holds (dates are the sites'
-    claims).
+    """Return a day in UTC, `2026-03-03`; empty for a time outside the calendar, which sites may
+    declare.
     """
     try:
         return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d}"
@@ -143,7 +143,7 @@ def iso_day(at_ms: int) -> str:
 
 
 def joined(pieces: Iterable[tuple[str, bool]]) -> list[tuple[str, bool]]:
-    """Neighbouring pieces that are both matches, or both not, as one: 龙井 + 茶 becomes 龙井茶."""
+    """Join neighbouring pieces that are both matches, or both not: 龙井 + 茶 becomes 龙井茶."""
     return [
         ("".join(text for text, _ in group), match)
         for match, group in itertools.groupby(pieces, key=itemgetter(1))
@@ -180,7 +180,7 @@ def result_view(hit: Hit, filters: PageQuery) -> ResultView:
 
 @dataclass(frozen=True)
 class FacetView:
-    """What the pages found have of one kind, each with a link that narrows the search to it."""
+    """The values of a facet in the results, each with a link that restricts the search to it."""
 
     label: str
     values: list[tuple[str, int, str]]  # (text, pages, address)

@@ -243,7 +243,7 @@ def changes_json(
 
 
 def _report(services: Services, name: str) -> SiteReport:
-    """Raises HTTPException 404 for a site that is not known."""
+    """Return the report. Raises HTTPException 404 for an unknown site."""
     report = services.site_reports.get(name)
     if report is None:
         raise HTTPException(404, "Unknown site")

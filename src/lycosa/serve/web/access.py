@@ -31,7 +31,7 @@ COOKIE = "lycosa_session"
 CSRF_FIELD, CSRF_HEADER = "csrf", "x-csrf-token"
 SESSION_S = 12 * 3600.0
 GUESSES_A_MINUTE = 10
-"""Wrong tokens that one address may try; then it waits, right or wrong."""
+"""Wrong tokens that one address may try; then all of its attempts are refused for a while."""
 
 _TOKEN_NEEDED = (
     "A token is required: create one with `lycosa token add NAME` and send it as "
@@ -165,7 +165,7 @@ class Access:
         return name
 
     def _sign(self, payload: str, name: str) -> str:
-        """Holds the token's digest: a session ends with its token."""
+        """Sign with the token's digest, so that a session ends with its token."""
         token = self._tokens.all().get(name)
         return hmac.new(
             self._key,

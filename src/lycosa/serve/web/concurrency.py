@@ -42,9 +42,9 @@ MAX_CONCURRENT = {
     RequestKind.REPORT: 4,
     RequestKind.OTHER: 8,
 }
-"""How many are worked at once. Searches are bound by the processor: with two more of them than
-cores suggestions took half as long again, and the slowest searches a third (50 questions a second,
-two cores). Of the others some read files for seconds.
+"""Maximum number of concurrent requests. Searches are bound by the processor: with two more of them
+than cores, suggestions took 1.5 times as long, and the slowest searches a third longer (50 queries
+a second, two cores). Some of the other requests read files for seconds.
 """
 
 MAX_ANONYMOUS = {
@@ -55,15 +55,13 @@ MAX_ANONYMOUS = {
     RequestKind.REPORT: 1,
     RequestKind.OTHER: 6,
 }
-"""How many of them may be anonymous. A sign-in is an anonymous change."""
+"""Maximum number of anonymous ones among them. A sign-in is an anonymous change."""
 
 MAX_WAITING = 500
 """Anonymous requests of a kind that may wait."""
 
 MAX_REMOTE_SEARCHES = 16
-"""Concurrent searches if other servers take part: most of them wait for a
-answer.
-"""
+"""Concurrent searches if other servers take part: most of them wait for a response."""
 
 _SEARCHES = frozenset(
     {"/", "/api/v1/search", "/api/v1/similar", "/api/v1/passages", "/api/v1/chunks"}

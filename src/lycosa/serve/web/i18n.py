@@ -24,7 +24,7 @@ from lycosa.core.messages import Message
 from lycosa.serve.web.languages import direction
 
 LANGUAGES = {"en": "English", "zh": "中文", "ru": "Русский", "es": "Español", "ar": "العربية"}
-"""The languages that our own words are in, named by themselves."""
+"""The languages of the web interface, by code, with their own names."""
 COOKIE = "lycosa_language"
 
 _LOCALES = {"en": "en_GB"}  # 3 March 2026
@@ -33,7 +33,7 @@ _OPEN, _CLOSE = "\ue000", "\ue001"  # private use: no message contains them
 
 
 class Interface:
-    """Our words in one language. `t` and its kin are what templates call."""
+    """The web interface in one language. Templates call `t` and the similar methods."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -87,11 +87,11 @@ class Interface:
         )
 
     def number(self, value: float) -> str:
-        """`12,345` as this language writes it."""
+        """Return a number as this language writes it: `12,345`."""
         return _format("{value, number}", self._locale).format({"value": value})
 
     def percent(self, share: float) -> str:
-        """`.5` as `50%`."""
+        """Return a share as a percentage: `50%` for 0.5."""
         return _format("{share, number, percent}", self._locale).format({"share": share})
 
     def day(self, at_ms: int | None) -> str:

@@ -71,7 +71,7 @@ _RIGHT_TO_LEFT = frozenset({"ar", "ckb", "dv", "fa", "he", "ps", "sd", "ug", "ur
 
 
 def language_name(code: str) -> str:
-    """`"de"` -> `"Deutsch"`; a code that the table lacks is returned."""
+    """Return the name of a language, `Deutsch` for `de`; unknown codes are returned."""
     return LANGUAGE_NAMES.get(code, code)
 
 

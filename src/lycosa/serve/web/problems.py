@@ -32,7 +32,7 @@ class Problem(BaseModel):
 
 
 def error_responses(descriptions: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses` of a route that answers these statuses with a problem document."""
+    """Return the `responses` of a route that returns these statuses with a problem document."""
     return {
         status: {
             "model": Problem,

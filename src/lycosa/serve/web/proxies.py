@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 _PART = re.compile(
     r'\s*([!#$%&\'*+.^_`|~0-9A-Za-z-]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;,"]*)\s*(;|,|$)'
 )
-"""One `name=value` of a Forwarded header (RFC 7239 section 4), and what follows it."""
+"""One `name=value` of a Forwarded header (RFC 7239 section 4), and the delimiter after it."""
 
 _SCHEMES = ("http", "https")
 
@@ -23,8 +23,8 @@ class TrustedProxies:
     those that the proxy names.
 
     `Forwarded` (RFC 7239) counts before `X-Forwarded-For` and `X-Forwarded-Proto`. Of several
-    addresses the last one that is no trusted proxy is the client: those before it are whatever the
-    client sent. Nothing is believed of other senders.
+    addresses the last one that is no trusted proxy is the client: the client may have invented
+    those before it. The headers of other senders are ignored.
     """
 
     def __init__(self, app: ASGIApp, trusted: Iterable[str]) -> None:
@@ -76,8 +76,8 @@ class TrustedProxies:
 
 
 def forwarded_hops(value: str) -> Sequence[tuple[str, str]]:
-    """(for, proto) of each element of a Forwarded header, the nearest proxy's last; what does not
-    parse ends it.
+    """Return (for, proto) of each element of a Forwarded header, that of the nearest proxy last.
+    Elements after a syntax error are ignored.
     """
     hops: list[tuple[str, str]] = []
     parts: dict[str, str] = {}
@@ -97,8 +97,8 @@ def forwarded_hops(value: str) -> Sequence[tuple[str, str]]:
 
 
 def _host_of(node: str) -> str | None:
-    """`192.0.2.1:80`, `[2001:db8::1]:80` or an address without a port; None for a name, `unknown`
-    and `_hidden`.
+    """Return the address in `192.0.2.1:80`, `[2001:db8::1]:80` or without a port; None for a name,
+    `unknown` and `_hidden`.
     """
     node = node.strip()
     host = (

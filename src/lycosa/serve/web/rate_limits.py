@@ -17,14 +17,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lycosa.serve.web.problems import problem_response
 
 MAX_ADDRESSES = 10_000
-"""Addresses remembered; the one that was silent longest is forgotten first, and starts anew with a
-full bucket.
+"""Maximum number of addresses in memory. The one without a request for the longest time is removed
+first, and starts again with a full bucket.
 """
 
 
 class RateLimiter:
-    """Buckets that fill by `a_second` up to `burst`. Threads may share it. A rate of 0 lets
-    everything through.
+    """Buckets that fill by `a_second` up to `burst`. Threads may share it. A rate of 0
+    disables the limit.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class RateLimiter:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, who: str) -> int:
-        """Count one request. 0: it may pass; else after how many whole seconds one may."""
+        """Count one request. Return 0 if it may pass, else the whole seconds until one may."""
         with self._lock:
             left = self._left(who)
             wait_s = self._wait(left)
@@ -49,7 +49,7 @@ class RateLimiter:
             return wait_s
 
     def wait(self, who: str) -> int:
-        """Return what `take` would, without counting."""
+        """Return the same as `take`, without counting a request."""
         with self._lock:
             return self._wait(self._left(who))
 

@@ -1,4 +1,4 @@
-"""What all pages share: templates, the reader's language, who is in, the way around."""
+"""The common parts of all pages: templates, language, signed-in account, navigation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLACES: tuple[tuple[str, str], ...] = (
     ("/watch", message("Watches")),
     ("/uptime", message("Uptime")),
 )
-"""The way around: (path, English name). Names are translated where they are shown."""
+"""The navigation: (path, English name). Names are translated where they are shown."""
 
 AREAS = (
     "web",
@@ -109,7 +109,7 @@ def _shared(words: Interface) -> Mapping[str, object]:
 
 
 def _duration(ms: float | None, words: Interface) -> str:
-    """Milliseconds as `320 ms` or `1.2 s`; empty for None."""
+    """Return milliseconds as `320 ms` or `1.2 s`; empty for None."""
     if ms is None:
         return ""
     if ms < 1000:

@@ -26,7 +26,7 @@ READ_S = 30.0
 SMALL_BYTES = 64 * 1024
 MAX_HELD_BYTES = 64 * 2**20
 """Memory for the bodies of all requests, without the first `SMALL_BYTES` of each: forms and
-sign-ins are taken however much others send.
+sign-ins are accepted even if others occupy all of it.
 """
 
 _REFUSALS = {
@@ -93,7 +93,7 @@ def _large(body: bytearray) -> int:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Give the body as one message, then what `receive` gives."""
+    """Return a `receive` that returns the body as one message, then those of `receive`."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def give() -> Message:

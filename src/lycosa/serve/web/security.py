@@ -1,4 +1,4 @@
-"""What every answer carries, and whom we answer: security headers, and a check of the Host header.
+"""The security headers of every response, and a check of the Host header.
 
 The pages show text from untrusted sites. The policy lets a browser load our own style sheet and
 icon and nothing else: no script, no image, no frame, no request to another machine (Content
@@ -31,11 +31,11 @@ _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
 
 def allowed_hosts(listen_host: str) -> frozenset[str] | None:
-    """Host names that requests may use when we listen on `listen_host`; None: any.
+    """Return the host names that requests may use when we listen on `listen_host`; None: any.
 
-    On loopback only loopback's names are good: otherwise a page elsewhere could point its own name
-    at 127.0.0.1 and read what we serve (DNS rebinding). On a public address the operator decides in
-    front of us.
+    On loopback only the names of loopback are allowed: otherwise another site could resolve its own
+    name to 127.0.0.1 and read the pages (DNS rebinding). On a public address, the reverse proxy of
+    the operator decides.
     """
     if listen_host in _LOOPBACK_NAMES or listen_host.startswith("127."):
         return _LOOPBACK_NAMES | {listen_host}

@@ -21,7 +21,7 @@ class _Entry(Generic[T]):
 
 
 class TtlCache(Generic[K, T]):
-    """Returns what `compute` returns for a key, at most `max_age_s` old; evicts by last use.
+    """Caches the result of `compute` for each key for `max_age_s`; evicts by last use.
 
     One thread computes a value; others get the previous one meanwhile, or wait if there is none.
     (`cachetools.TTLCache` computes the same value once per thread.) Exceptions are not cached.

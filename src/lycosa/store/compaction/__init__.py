@@ -1,4 +1,4 @@
 """Replace small table files by larger ones, and delete obsolete files.
 
-Compaction changes no fact. Both steps run beside a crawl and may be killed at any time.
+Compaction changes no live row. Both steps may run during a crawl, and be killed at any time.
 """

@@ -1,6 +1,6 @@
 """Compaction: replace small table files by larger ones with the same live rows.
 
-It needs no claim and runs beside the workers, in any process. It writes files into folders of its
+It needs no claim and runs in any process while workers run. It writes files into folders of its
 own, then one log entry per table, which makes them live in place of their inputs. Later commits are
 not affected. If another process replaced an input first, or this one is killed, only its work is
 lost; vacuum removes its files.

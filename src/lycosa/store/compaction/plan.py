@@ -7,7 +7,7 @@ and all newer files become one delta. If all deltas are then as large as the bas
 tables that workers read (`urls`, `hosts`), they are compacted into the base.
 
 So a row is rewritten twice after 2,000 commits and three times after 20,000, in tables that workers
-read four times (tests/store/test_sweep.py). There are at most 31 files per level and table beside
+read four times (tests/store/test_sweep.py). There are at most 31 files per level and table besides
 the base; the base has one file per collection and 64 MiB.
 """
 
@@ -59,7 +59,7 @@ class CompactionPlan:
 def plan(
     files: Sequence[DataFile], settings: CompactionSettings, table: str, *, whole: bool = False
 ) -> CompactionPlan | None:
-    """Return what to compact next, or None. `whole` compacts everything into the base."""
+    """Return the next plan, or None. `whole` compacts everything into the base."""
     base = [file for file in files if base_place(file.path)]
     loose = [file for file in files if not base_place(file.path)]
     if not loose:

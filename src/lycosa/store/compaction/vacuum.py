@@ -1,8 +1,8 @@
 """Delete obsolete files: replaced files, entries before a snapshot, files of killed processes.
 
-Live table and WARC files are never deleted. A reader of the log that was away longer than entries
-are retained starts from the snapshot. A reader with an older state than replaced files are retained
-must read the log again.
+Live table and WARC files are never deleted. A log reader whose next entry was deleted starts from
+the snapshot. A reader whose state is older than the retention of replaced files must read the log
+again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _PURGE_FILE = re.compile(r"archive-[0-9a-f]{12}\.(warc\.gz|cdxj)|.*\.aside")
 
 @dataclass(slots=True, frozen=True)
 class VacuumReport:
-    """What was deleted. `gave_up`: why nothing was deleted."""
+    """The numbers of deleted files, bytes, entries and folders. `gave_up`: why nothing was."""
 
     files: int = 0
     bytes: int = 0

@@ -83,7 +83,7 @@ class LeaderNote:
 
 
 def epoch_path(epoch: int) -> str:
-    """`run/leader-00000007.json`."""
+    """Return the path of an epoch file: `run/leader-00000007.json`."""
     return f"{FOLDER}/leader-{epoch:08d}.json"
 
 
@@ -172,7 +172,7 @@ class Leadership:
 
 
 class LeaderCandidate:
-    """A process that wants to lead. Call `look` about every second until it returns a lease."""
+    """A process that may become the leader. Call `look` every second until it returns a lease."""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class LeaderCandidate:
             created = self._storage.create(epoch_path(epoch), encode_note(draft))
         except OSError:
             created = False
-        if not created:  # it exists, or the answer was lost
+        if not created:  # it exists, or the response was lost
             present = _decode(self._storage.read(epoch_path(epoch)))
             if present is None or present.life != draft.life:
                 return None

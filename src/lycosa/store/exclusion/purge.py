@@ -96,13 +96,13 @@ def exclude(workspace: Workspace, rules: Iterable[str], *, clock: Clock | None =
 
 
 def purge(workspace: Workspace, rules: Iterable[str] = ()) -> PurgeReport:
-    """Exclude `rules`, and remove what the workspace's exclusions cover from tables and archives.
+    """Exclude `rules`, and remove all excluded rows and records from tables and archives.
 
     Needs no claim. Uncommitted files of a living worker are `pending`: repeat after its commit.
 
     Raises:
         UsageError: invalid rule.
-        ArchiveError: a WARC file is damaged; what was not reached stays, invisible.
+        ArchiveError: a WARC file is damaged; records not yet removed stay, invisible.
         WorkspaceError: the log is damaged, or other processes rewrite files continuously.
         OSError: storage failed.
     """

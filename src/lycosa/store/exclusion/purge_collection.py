@@ -25,10 +25,10 @@ _RECORD = ["warc_file", "warc_offset"]
 
 
 def purge_collection(workspace: Workspace, name: str) -> PurgeReport:
-    """Remove everything that belongs to one collection alone. The caller holds all partitions.
+    """Remove the rows, records and links of one collection alone. The caller holds all partitions.
 
-    Memory: the keys of the collection's URLs and the positions of its records. Raises what `purge`
-    raises.
+    Memory: the keys of the collection's URLs and the positions of its records. Raises the same
+    errors as `purge`.
     """
     return run_purge(workspace, lambda state: _CollectionPurge(workspace, state, name=name))
 

@@ -27,7 +27,7 @@ _MIN_CHANGES, _CHANGES_SHARE = 1_024, 16  # changes that are collected before ro
 
 
 class ArchiveFiles(MutableMapping[str, DataFile]):
-    """Path -> file, ordered by claim and folder; paths of other forms come last.
+    """Path -> file, ordered by claim and folder; paths of other forms are last.
 
     `name` is the name of the files in data folders.
     """

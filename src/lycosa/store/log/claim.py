@@ -56,7 +56,7 @@ class DataFolder:
 
 @dataclass(slots=True, frozen=True)
 class OrphanArchive:
-    """A WARC file that no commit names: what a worker had fetched when it was killed."""
+    """A WARC file that no commit names: the uncommitted exchanges of a killed worker."""
 
     path: str  # relative to the workspace
     claim: int

@@ -41,7 +41,7 @@ class Entry:
     partitions: tuple[int, ...] = ()  # claim: those acquired
     files: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)  # table -> files
     warcs: tuple[DataFile, ...] = ()
-    indexes: tuple[DataFile, ...] = ()  # CDXJ beside the WARCs
+    indexes: tuple[DataFile, ...] = ()  # CDXJ files of the WARC files
     # paths of files that are no longer live (a purge: WARC and CDXJ files too)
     replaces: tuple[str, ...] = ()
     orphans: tuple[str, ...] = ()  # WARC files of earlier claims replayed into this commit
@@ -56,7 +56,7 @@ class Entry:
 
 
 def entry_path(number: int) -> str:
-    """`log/00000042.json`."""
+    """Return the path of an entry: `log/00000042.json`."""
     return f"{FOLDER}/{number:08d}.json"
 
 

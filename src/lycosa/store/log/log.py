@@ -87,7 +87,7 @@ class Log:
             except OSError as error:
                 failure = error
             # Anything but success is decided by reading back: the existing entry may be our own,
-            # if the answer was lost.
+            # if the response was lost.
             present = self.read(number)
             if present is not None and present.attempt == draft.attempt:
                 self.storage.sync_folder(FOLDER)

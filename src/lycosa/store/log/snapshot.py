@@ -38,7 +38,7 @@ class Snapshot:
 
 
 def snapshot_path(number: int) -> str:
-    """`log/00000100.snapshot`."""
+    """Return the path of a snapshot: `log/00000100.snapshot`."""
     return f"{FOLDER}/{number:08d}.snapshot"
 
 

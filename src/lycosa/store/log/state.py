@@ -1,4 +1,4 @@
-"""The state that results from the log: claims, live files, and what commits have applied.
+"""The state that results from the log: claims, live files, and the input applied by commits.
 
 A `LogState` contains the log up to entry `head`; `refresh` reads later entries. It starts from the
 newest snapshot. It refuses a log that breaks the protocol, such as a commit under a fenced claim.
@@ -61,7 +61,7 @@ class LogState:
     files: dict[str, list[DataFile]] = field(default_factory=dict)
     # committed WARCs by path
     warcs: ArchiveFiles = field(default_factory=lambda: ArchiveFiles(WARC_NAME))
-    # the CDXJ beside them
+    # their CDXJ files by path
     indexes: ArchiveFiles = field(default_factory=lambda: ArchiveFiles(CDXJ_NAME))
     # WARC files that a purge replaced: not orphans, even if one still exists
     retired: set[str] = field(default_factory=set)
@@ -228,7 +228,7 @@ class LogState:
         )
 
     def require(self, claim: int) -> None:
-        """Raises ClaimLost if a claim does not hold all of its partitions."""
+        """Raise ClaimLost if a claim does not hold all of its partitions."""
         if self.holds(claim):
             return
         info = self.claims.get(claim)

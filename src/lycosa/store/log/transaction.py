@@ -21,14 +21,14 @@ from lycosa.store.storage.files import DataFile
 
 
 class NotLive(WorkspaceError):
-    """A file that the entry would replace, or make valid, is gone: nothing was written, and the job
-    may be repeated.
+    """A file that the entry would replace, or make valid, was removed: nothing was written, and the
+    job may be repeated.
     """
 
 
 @dataclass(slots=True, frozen=True)
 class CommitContents:
-    """What a commit makes valid besides the rows of its tables."""
+    """The content of a commit besides the rows of its tables."""
 
     warc: str | None = None  # closed files of the commit's folder
     cdxj: str | None = None
@@ -74,7 +74,7 @@ class Transaction:
         return published
 
     def commit(self, kind: str, at: str, **fields: Any) -> Entry:
-        """Append the entry. Raises what `append` raises."""
+        """Append the entry. Raises the same errors as `append`."""
         self._appending = True
         entry = append(self.state, Entry(kind=kind, attempt=self.attempt, at=at, **fields))
         self._committed = True
@@ -83,7 +83,7 @@ class Transaction:
         return entry
 
     def require_files(self) -> None:
-        """Raises NotLive if vacuum removed a published file."""
+        """Raise NotLive if vacuum removed a published file."""
         for file in self.files.values():
             if self.state.log.storage.size(file.path) != file.bytes:
                 raise NotLive(f"{file.path} was deleted before it was committed")
@@ -94,7 +94,7 @@ class Transaction:
     def __exit__(self, *_: object) -> None:
         if self._committed:
             return
-        # An entry that was not read may be our own, if the answer to its creation was lost.
+        # An entry that was not read may be our own, if the response to its creation was lost.
         if not self._appending or self.state.log.read(self.state.head + 1) is None:
             for path in self._started:
                 self.state.log.storage.remove(path)

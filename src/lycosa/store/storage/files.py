@@ -173,7 +173,7 @@ def try_lock(descriptor: int, mode: int) -> bool:
 
 @contextmanager
 def write_errors(target: object, remedy: str = "") -> Iterator[None]:
-    """Convert an OSError into WorkError: `target` cannot be written. `remedy`: what to do."""
+    """Convert an OSError into WorkError: `target` cannot be written. `remedy`: advice."""
     try:
         yield
     except OSError as error:

@@ -70,8 +70,8 @@ class HdfsStorage(RemoteStorage):
     def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool:
         """Write aside and rename; False if the name exists.
 
-        If the answer to the rename is lost, the file aside is deleted: that fails exactly if it was
-        renamed.
+        If the response to the rename is lost, the file aside is deleted: that fails exactly if it
+        was renamed.
         """
         aside = self._aside(relative)
         self._write(aside, content)
@@ -310,14 +310,14 @@ class HdfsStorage(RemoteStorage):
 
 
 class _TransientError(StorageError):
-    """No answer, or a temporary failure: another attempt may succeed."""
+    """No response, or a temporary failure: another attempt may succeed."""
 
 
 _BYTES = {"Content-Type": "application/octet-stream"}
 
 
 def _address(url: str) -> str:
-    """Return the address of a DataNode, as the NameNode knows it."""
+    """Return the address of a DataNode, by which the NameNode can exclude it."""
     host = urlsplit(url).hostname or ""
     try:
         return socket.gethostbyname(host)

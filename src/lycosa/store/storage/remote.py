@@ -1,4 +1,4 @@
-"""What S3 and HDFS have in common: drafts in a spool, copies in a cache, locks of this machine.
+"""Common parts of remote storages: drafts in a spool, cached copies, locks of this machine.
 
     <cache>/<place>-<workspace>/files/  cached copies (`lycosa.store.storage.cache`)
                                 spool/  drafts: data/00000003-1/ with the open WARC file, base/…
@@ -6,8 +6,8 @@
                                 run/    locks and working files of processes
 
 The folder's name depends on the workspace's location and on its workspace.json, so a new workspace
-at an old location never sees files of the old one. The spool is not a cache: it holds what a killed
-worker had fetched but not committed, and the next worker on this machine recovers it.
+at an old location never sees files of the old one. The spool is not a cache: it contains the
+uncommitted exchanges of a killed worker, and the next worker on this machine recovers them.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class RemoteStorage(Storage):
         self.files.drop_local(relative)
 
     def sync_folder(self, relative: str) -> None:
-        """Do nothing: what can be read is durable."""
+        """Do nothing: files that can be read are durable."""
 
     def verify_conditional_put(self) -> None:
         """Create a name twice."""
@@ -215,7 +215,7 @@ class RemoteDataFiles(DataFiles):
         self._cache.limit(size)
 
     def digest(self, relative: str) -> str:
-        """Return the digest of a fresh download, whatever the cache contains."""
+        """Return the digest of a new download, independent of the cache."""
         self._cache.drop(relative)
         size = self._storage.size(relative)
         if size is None:

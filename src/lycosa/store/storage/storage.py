@@ -50,7 +50,7 @@ class Storage(Protocol):
         """Create a file durably if it does not exist.
 
         Return True if this call created it. False: it exists, outside folders perhaps from this
-        call, which was repeated after a lost response. Callers that must know store an ID in the
+        call, which was repeated after a lost response. To find out, callers store an ID in the
         content and read it again, as after an `OSError`.
         """
         ...
@@ -110,7 +110,7 @@ class Storage(Protocol):
 
     @abstractmethod
     def sync_folder(self, relative: str) -> None:
-        """Make the names in a folder durable; needed if the answer of `create` was lost."""
+        """Make the names in a folder durable; needed if the response to `create` was lost."""
         ...
 
     @abstractmethod

@@ -77,7 +77,7 @@ class LiveTables:
         """Yield the live rows of a table in the order of a scan, one file or part after another.
 
         Memory: rows of `memory_bytes` (50 MB), and the keys of a table with a key; `ordered` needs
-        less. `only` filters a table with a key by what all rows of a key have in common.
+        less. `only` filters a table with a key by columns that are equal in all rows of a key.
         """
         table = _table(name)
         chosen = list(columns or table.names)
@@ -116,8 +116,8 @@ class LiveTables:
         """Yield the live rows of a table by (partition, host_key, url_key).
 
         About `memory_bytes` of rows are in memory, for `links` and `items` also the keys of all
-        sources. All rows of a key are in one frame. Only `columns` are read, and what `computed`
-        needs, which is computed row by row when a block is read.
+        sources. All rows of a key are in one frame. Only `columns` and the input of `computed` are
+        read; `computed` is computed row by row when a block is read.
         """
         table = _table(name)
         chosen = list(columns or table.names)

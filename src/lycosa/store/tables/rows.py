@@ -114,7 +114,7 @@ _declared: attrgetter[Row] = attrgetter(*(field.name for field in fields(Metadat
 
 
 def url_row(row: UrlRow) -> Row:
-    """UrlRow -> row of `urls`."""
+    """Convert a UrlRow to a row of `urls`."""
     url, _, host_key, url_key, partition = row.id
     return (
         partition,
@@ -152,7 +152,7 @@ def url_row(row: UrlRow) -> Row:
 
 
 def host_row(row: HostRow) -> Row:
-    """HostRow -> row of `hosts`."""
+    """Convert a HostRow to a row of `hosts`."""
     return (
         row.partition,
         row.host_key,

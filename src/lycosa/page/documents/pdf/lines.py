@@ -1,4 +1,4 @@
-"""The lines of a PDF page with their places, fonts and links: what its structure is seen from."""
+"""The lines of a PDF page with their places, fonts and links, to detect its structure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class PdfWord:
 
 @dataclass(frozen=True)
 class PdfLine:
-    """Words on one baseline, of a page whose number counts from 0."""
+    """Words on one baseline of a page. `page`: its number, from 0."""
 
     words: tuple[PdfWord, ...]
     page: int
@@ -118,7 +118,7 @@ def runs_of(words: Sequence[PdfWord]) -> list[Run]:
 
 
 class LineReader:
-    """Reads the lines of the pages of one document. Fonts are remembered."""
+    """Reads the lines of the pages of one document. Fonts are cached."""
 
     def __init__(self) -> None:
         self._fonts: dict[tuple[bytes, int, int], frozenset[str]] = {}
@@ -128,7 +128,7 @@ class LineReader:
         self._matrix = raw.FS_MATRIX()
 
     def read(self, text: pdfium.PdfTextPage, page: int, links: Sequence[LinkArea]) -> list[PdfLine]:
-        """Return the lines of a page that hold words, in the order of the file."""
+        """Return the lines of a page that contain words, in the order of the file."""
         count = text.count_chars()
         content = text.get_text_range() if count > 0 else ""
         shown = _ASTRAL.sub("\ufffd\ufffd", content)  # positions are in units of UTF-16
@@ -189,7 +189,7 @@ class LineReader:
 
 
 def _is_same_line(before: PdfWord, word: PdfWord) -> bool:
-    """Return whether a word follows another one on its baseline: cells come one by one."""
+    """Return whether a word is to the right of another one on its baseline."""
     return (
         abs(before.baseline - word.baseline) < _SAME_BASELINE
         and word.left >= before.right - _SAME_BASELINE

@@ -34,7 +34,7 @@ _TITLE_CHARACTERS = 1_500  # of the first page in which the largest letters are 
 
 
 def read_pdf(payload: bytes, sink: Sink) -> None:
-    """Text in reading order as the file has it, links, outline, title and dates.
+    """Read text in the order of the file, links, outline, title and dates.
 
     Raises:
         Encrypted: it cannot be opened without a password.
@@ -136,7 +136,7 @@ def _shape(line: str) -> str:
 
 
 def _running_lines(pages: list[list[str]]) -> frozenset[str]:
-    """Heads and feet: first or last lines that most pages have in common."""
+    """Return headers and footers: first or last lines that most pages have in common."""
     if len(pages) < _REPEATED_PAGES:
         return frozenset()
     ends: Counter[str] = Counter()
@@ -148,8 +148,8 @@ def _running_lines(pages: list[list[str]]) -> frozenset[str]:
 
 
 def _paragraphs(lines: list[str]) -> list[str]:
-    """Lines of print joined to paragraphs: a full line that ends in no full stop goes on in the
-    next one.
+    """Join printed lines to paragraphs: a full line that does not end in a full stop continues in
+    the next one.
     """
     lengths = sorted(len(line) for line in lines)
     full = lengths[len(lengths) * 9 // 10] * _FULL_SHARE if lengths else 0

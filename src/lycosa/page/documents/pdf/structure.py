@@ -329,7 +329,7 @@ class PdfStructure:
     def _without_hyphen(self, text: str, following: str) -> str:
         """Return the end of a line without a hyphen that divides its last word.
 
-        A word that the document has with the hyphen elsewhere keeps it.
+        The hyphen stays if the document has the word with a hyphen elsewhere.
         """
         if SOFT_HYPHEN.search(text[-1:]):
             return text[:-1]
@@ -382,7 +382,7 @@ def _pitches(lines: Sequence[PdfLine]) -> Mapping[float, float]:
 
 
 def _edges(lines: Iterable[PdfLine]) -> Mapping[tuple[int, float], tuple[float, float]]:
-    """Return between which edges the text of a page is, by page and size of its letters."""
+    """Return the left and right edge of the text, by page and size of its letters."""
     edges: dict[tuple[int, float], tuple[float, float]] = {}
     for line in lines:
         left, right = edges.get((line.page, line.size), (line.left, line.right))

@@ -1,4 +1,4 @@
-"""Tables of a PDF: cells that stand below each other, found by their places."""
+"""Tables of a PDF: cells in columns, detected by their places."""
 
 from __future__ import annotations
 
