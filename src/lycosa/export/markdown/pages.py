@@ -25,6 +25,7 @@ from lycosa.page.html.markdown import MarkdownMode
 from lycosa.page.markdown import text_markdown
 from lycosa.store.storage.files import write_errors
 from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.visible import is_removed
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
 from lycosa.url.site_name import site_name
@@ -141,8 +142,8 @@ def selected_pages(
     unreadable: list[str] | None = None,
     condition: Callable[[Mapping[str, Any]], bool] = lambda columns: True,
 ) -> Iterator[MarkdownPage]:
-    """Yield the newest version of each page that robots directives allow to index, by archive
-    position, if it has text.
+    """Yield the newest version of each page that is not removed and that robots directives allow
+    to index, by archive position, if it has text.
 
     Args:
         site: a host, host:port or URL; "" all.
@@ -205,14 +206,18 @@ def _page(values: dict[str, Any], markdown: str) -> MarkdownPage:
 def _rows(
     workspace: Workspace, chosen: pl.Expr, chosen_visits: pl.Expr | None = None
 ) -> pl.DataFrame:
-    """Return what is needed of the chosen pages, by archive position. With `chosen_visits`, pages
-    without an archived response are included, and the stored texts.
+    """Return what is needed of the chosen pages that are not removed, by archive position. With
+    `chosen_visits`, removed pages and pages without an archived response are included, and the
+    stored texts.
     """
     tables = LiveTables(workspace)
     pages = tables.scan("pages").filter(pl.col("may_index") & chosen)
     places = ("warc_file", "warc_offset", "warc_length")
     visits = tables.scan("visits").filter(pl.col("warc_file") != "")
-    if chosen_visits is not None:
+    if chosen_visits is None:
+        removed = tables.scan("urls").filter(is_removed()).select(_IDENTITY)
+        pages = pages.join(removed, on=_IDENTITY, how="anti")
+    else:
         visits = visits.filter(chosen_visits)
     declared = tables.scan("metadata").select(
         *_IDENTITY,
