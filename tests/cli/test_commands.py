@@ -17,6 +17,7 @@ import pytest
 
 from lycosa.cli import main
 from tests.cli.conftest import LYCOSA, NO_DELAY, Lycosa
+from tests.servers.hostile import HostileServer
 
 
 def test_crawl_prints_a_summary(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
@@ -146,6 +147,15 @@ def test_fetch_robots_and_parse_write_no_files(
     lycosa("robots", f"{site}/private/x.html", cwd=tmp_path).expect(1, "Disallow: /private/")
     parsed = lycosa("parse", f"{site}/eyes.html", "--json", cwd=tmp_path).json
     assert (parsed["title"], list(tmp_path.iterdir())) == ("Compound eyes", [])
+
+
+def test_fetch_reports_errors_and_truncation(here: Lycosa) -> None:
+    with HostileServer() as server:
+        cut = here("fetch", server.url("endless-body"), "--body", "--set", "fetch.max_body=1KiB")
+        cut.expect(0, "<p>more", err=("endless-body: 1,024 bytes, truncated",))
+        large = here("fetch", server.url("large-headers"), "--body")
+        large.expect(1, err=("large-headers: headers_too_large (", "bytes of header)"))
+        here("fetch", server.url("redirect-nowhere")).expect(1, err=("bad_redirect",))
 
 
 def test_parse_reads_files_and_standard_input(lycosa: Lycosa, here: Lycosa, tmp_path: Path) -> None:
