@@ -188,6 +188,22 @@ def test_export_check_reparse_and_index(
     assert here("-w", str(workspace), "search", "moths").code == 0
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *("jsonl OUT", "warc OUT", "wacz OUT.wacz", "markdown OUT", "chunks OUT", "items OUT.csv"),
+        *("mirror a.example OUT", "llms a.example OUT", "bulk --to jsonl", "bulk --to quickwit"),
+    ],
+)
+def test_exports_refuse_an_unknown_collection(
+    here: Lycosa, workspace: Path, tmp_path: Path, arguments: str
+) -> None:
+    words = arguments.replace("OUT", str(tmp_path / "out")).split()
+    outcome = here("-w", str(workspace), "export", *words, "--collection", "defualt")
+    outcome.expect(2, err=("unknown collection 'defualt'; did you mean 'default'?",))
+    assert not list(tmp_path.iterdir())
+
+
 def test_check_detects_a_changed_byte(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
     root = tmp_path / "w"
     lycosa("-w", str(root), "crawl", site, *NO_DELAY)
