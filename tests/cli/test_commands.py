@@ -21,14 +21,15 @@ from tests.servers.hostile import HostileServer
 
 
 def test_crawl_prints_a_summary(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
-    outcome = lycosa("-w", str(tmp_path / "w"), "crawl", site, *NO_DELAY)
+    root = tmp_path / "my pages"
+    outcome = lycosa("-w", str(root), "crawl", site, *NO_DELAY)
     outcome.expect(
         0,
         "Finished: no URLs are due",
         "visited 2",
         "gone 1",
         "excluded 1",
-        f"lycosa -w {tmp_path / 'w'} search",
+        f"lycosa -w '{root}' search",
     )
 
 
