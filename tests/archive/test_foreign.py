@@ -106,6 +106,16 @@ def test_changed_byte_is_an_error(tmp_path: Path) -> None:
     assert len(actual) < len(ANSWERS)
 
 
+def test_last_capture_before_damage_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "members.warc.gz"
+    path.write_bytes(warc(gzipped=True) + b"damage")
+    captures, message = until_damage(path)
+    assert ([each.url for each in captures], "damaged" in message) == (
+        [answer.url for answer in ANSWERS],
+        True,
+    )
+
+
 @pytest.mark.proves("isolation-any-input")
 @settings(max_examples=200)
 @given(st.data())

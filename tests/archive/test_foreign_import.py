@@ -11,12 +11,13 @@ import polars as pl
 import pytest
 from warcio.statusandheaders import StatusAndHeaders
 
+import lycosa
 from lycosa.archive.warc.reader import read_exchanges
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.commands.crawling.import_archives import ImportOptions, import_files
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
-from lycosa.core.errors import UsageError
+from lycosa.core.errors import ConfigError, UsageError
 from lycosa.crawl.recovery.import_archives import Imported
 from lycosa.export.archives.warc import export_warc
 from lycosa.search.engine.searcher import Searcher
@@ -339,6 +340,22 @@ def test_warc_and_mirror_of_wget_are_imported(tmp_path: Path, serve: ServeWeb) -
         == titles(by_folder)
         == {web.url(): "start", web.url("/a.html"): "first", web.url("/sub/"): "second"}
     )
+
+
+def test_base_collection_and_settings_of_an_import_apply(tmp_path: Path) -> None:
+    folder, root = tmp_path / "folder", tmp_path / "w"
+    folder.mkdir()
+    (folder / "a.html").write_text("<title>First</title><main><p>Some text")
+    import_paths(root, folder, base="moths.example/docs")
+    assert titles(root) == {"http://moths.example/docs/a.html": "First"}
+    for base in ("nonsense://x", "http://", "http://a.example/?x=1"):
+        with pytest.raises(UsageError):
+            import_paths(root, folder, base=base)
+    archive = lycosa.Workspace(root, ["collection.markdown=true"]).archive
+    archive.import_files(str(folder), base="b.example", collection="second", index=False)
+    assert rows(root, "pages")["markdown"].drop_nulls().to_list() == ["Some text\n"]
+    with pytest.raises(ConfigError, match="lower-case letters"):
+        archive.import_files(str(folder), base="b.example", collection="Not a name")
 
 
 def test_page_is_imported_into_two_collections(tmp_path: Path) -> None:

@@ -17,17 +17,19 @@ import pytest
 
 from lycosa.cli import main
 from tests.cli.conftest import LYCOSA, NO_DELAY, Lycosa
+from tests.servers.hostile import HostileServer
 
 
 def test_crawl_prints_a_summary(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
-    outcome = lycosa("-w", str(tmp_path / "w"), "crawl", site, *NO_DELAY)
+    root = tmp_path / "my pages"
+    outcome = lycosa("-w", str(root), "crawl", site, *NO_DELAY)
     outcome.expect(
         0,
         "Finished: no URLs are due",
         "visited 2",
         "gone 1",
         "excluded 1",
-        f"lycosa -w {tmp_path / 'w'} search",
+        f"lycosa -w '{root}' search",
     )
 
 
@@ -148,6 +150,15 @@ def test_fetch_robots_and_parse_write_no_files(
     assert (parsed["title"], list(tmp_path.iterdir())) == ("Compound eyes", [])
 
 
+def test_fetch_reports_errors_and_truncation(here: Lycosa) -> None:
+    with HostileServer() as server:
+        cut = here("fetch", server.url("endless-body"), "--body", "--set", "fetch.max_body=1KiB")
+        cut.expect(0, "<p>more", err=("endless-body: 1,024 bytes, truncated",))
+        large = here("fetch", server.url("large-headers"), "--body")
+        large.expect(1, err=("large-headers: headers_too_large (", "bytes of header)"))
+        here("fetch", server.url("redirect-nowhere")).expect(1, err=("bad_redirect",))
+
+
 def test_parse_reads_files_and_standard_input(lycosa: Lycosa, here: Lycosa, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text(
@@ -176,6 +187,22 @@ def test_export_check_reparse_and_index(
     assert reparsed == {"pages": 2, "changed": 0, "text_changed": 0, "unreadable": 0}
     assert lycosa("-w", str(workspace), "index", "--rebuild", "--json").json["documents"] == 2
     assert here("-w", str(workspace), "search", "moths").code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *("jsonl OUT", "warc OUT", "wacz OUT.wacz", "markdown OUT", "chunks OUT", "items OUT.csv"),
+        *("mirror a.example OUT", "llms a.example OUT", "bulk --to jsonl", "bulk --to quickwit"),
+    ],
+)
+def test_exports_refuse_an_unknown_collection(
+    here: Lycosa, workspace: Path, tmp_path: Path, arguments: str
+) -> None:
+    words = arguments.replace("OUT", str(tmp_path / "out")).split()
+    outcome = here("-w", str(workspace), "export", *words, "--collection", "defualt")
+    outcome.expect(2, err=("unknown collection 'defualt'; did you mean 'default'?",))
+    assert not list(tmp_path.iterdir())
 
 
 def test_check_detects_a_changed_byte(lycosa: Lycosa, site: str, tmp_path: Path) -> None:

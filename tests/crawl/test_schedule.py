@@ -306,6 +306,25 @@ def test_unchanged_pages_are_asked_for_conditionally_and_stored_as_revisits(
     assert all(len(json.dumps(row["history"])) > 2 for row in rows)
 
 
+def test_a_page_that_moved_is_stored_again_when_it_returns_unchanged(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
+    rule = "location = /page.html { if (-f $document_root/moved) { return 301 /; } }"
+    web = serve({"/index.html": page("/page.html"), "/page.html": page()}, extra=[rule])
+    moved = web.server.servers[0].root / "moved"
+    rows = []
+    for hours in (0, 2, 4):
+        clock = LaterClock(hours * 3_600_000)
+        crawled = run(web.url(), recrawl="age", max_age="1h", max_pages=None, clock=clock)
+        (url,) = (row for row in crawled.rows("urls") if row["url"] == web.url("/page.html"))
+        (stored,) = (row for row in crawled.rows("pages") if row["url"] == url["url"])
+        rows.append((url["reason"], url["record_id"], stored["record_id"]))
+        moved.unlink() if moved.exists() else moved.touch()
+    first, last = rows[0][1], rows[2][1]
+    assert first != last
+    assert rows == [("", first, first), ("redirect", "", first), ("", last, last)]
+
+
 def test_retry_interval_of_a_failing_page_doubles(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve({"/index.html": page("/bad.html")}, extra=["location /bad.html { return 500; }"])
     quick = ("fetch.retries=1", "fetch.retry_later=600ms", "crawl.patience=2s")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from lycosa.daemon.metrics import Meter
 from lycosa.export.bulk.bulk import EXPORTS
+from lycosa.store.storage.files import whole_file
 from lycosa.store.workspace import Workspace
 from tests.cli.conftest import Outcome
 from tests.cli.conftest import run as lycosa
@@ -65,6 +67,22 @@ def test_jsonl_is_written_to_a_file_or_standard_output(root: str, tmp_path: Path
     assert len(out.read_text().splitlines()) == 12
     assert run(root, "--to", "jsonl", "--out", str(tmp_path / "none" / "x")).code == 1
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_pipes_and_links_are_written_and_not_replaced(root: str, tmp_path: Path) -> None:
+    pipe, link, target = tmp_path / "pipe", tmp_path / "link", tmp_path / "target"
+    os.mkfifo(pipe)
+    target.write_text("old")
+    link.symlink_to(target)
+    with ThreadPoolExecutor() as pool:
+        reading = pool.submit(pipe.read_text)
+        assert run(root, "--to", "jsonl", "--out", str(pipe)).code == 0
+        assert pipe.is_fifo()
+        assert run(root, "--to", "jsonl", "--out", str(link)).code == 0
+        assert link.is_symlink()
+        assert target.read_text() == reading.result()
+    with pytest.raises(OSError, match="not a regular file"), whole_file(pipe):
+        pass
 
 
 @pytest.mark.parametrize(

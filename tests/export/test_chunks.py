@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sqlite3
 import tempfile
@@ -20,6 +21,7 @@ from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.export.chunks.files import ChunkExport, ChunkOptions, ChunkReport
 from lycosa.export.chunks.state import STATE_FILE, open_state
 from lycosa.export.markdown.pages import MarkdownPage
+from tests.archive.foreign_files import HOST, Answer, html, warc
 from tests.cli.conftest import run_here
 
 URLS = st.sampled_from([f"https://example.org/{name}" for name in "abcd"])
@@ -172,6 +174,26 @@ def test_a_workspace_is_exported_incrementally(tmp_path: Path) -> None:
     assert row["text"] == "# Page\n\nSecond version of the text."
     assert (row["url"], row["title"]) == ("http://a.example/page.html", "Page")
     assert row["record_id"]
+
+
+def test_pages_that_are_gone_or_moved_are_removed(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "w")
+    names, moved = [f"{HOST}/a", f"{HOST}/b"], (("Location", "/c"),)
+    found = tuple(Answer(url, html(url)) for url in names)
+    changed = (
+        Answer(names[0], b"", "404 Not Found"),
+        Answer(names[1], b"", "301 Moved Permanently", moved),
+    )
+    results = []
+    for day, answers in enumerate((found, changed, found), 1):
+        file = tmp_path / f"{day}.warc"
+        file.write_bytes(warc(answers, date=f"2026-11-0{day}T10:00:00Z"))
+        workspace.archive.import_files(str(file))
+        report = workspace.export.chunks(str(tmp_path / "out"))
+        output = io.BytesIO()
+        results.append((report.added, report.removed, workspace.export.jsonl(output)))
+        assert workspace.search("light").total == len(output.getvalue().splitlines())
+    assert results == [(2, 0, 2), (0, 2, 0), (2, 0, 2)]
 
 
 def test_the_command_reports_its_file(tmp_path: Path) -> None:

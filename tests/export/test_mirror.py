@@ -302,6 +302,15 @@ def test_rewriting_accepts_any_bytes(body: bytes, charset: str) -> None:
         rewrite_css(markup, "http://h/", lambda url: "x.css")
 
 
+@pytest.mark.parametrize(
+    ("charset", "query"), [("windows-1252", "%A7"), ("iso-2022-jp", "%1B$B!x%1B(B")]
+)
+def test_queries_of_links_are_in_the_encoding_of_the_page(charset: str, query: str) -> None:
+    body = '<base href="/"><a href="?q=§">'.encode(charset)
+    names = {f"http://a.test/?q={query}": "file.html"}
+    assert b'href="file.html"' in rewrite_html(body, "http://a.test/x", charset, names.get)
+
+
 def test_hostile_markup_takes_linear_time() -> None:
     """Ten times the input takes about ten times as long.
 

@@ -42,20 +42,22 @@ class Corpus:
         states: Iterable[tuple[str, str]] = (),
         collection: str = "default",
     ) -> int:
-        """Commit pages (URL, page) and states (URL, state) of one collection.
+        """Commit pages (URL, page) and states (URL, `STATE REASON`) of one collection.
 
         Returns the log entry.
         """
         buffers = Buffers()
         for url, page in pages:
             self.add(buffers, url, page, collection)
-        for url, state in states:
+        for url, state_and_reason in states:
             self.clock += 1000
+            state, _, reason = state_and_reason.partition(" ")
             row = UrlRow(
                 self._identifier.identify(url),
                 collection,
                 0,
                 state=state,
+                reason=reason,
                 state_at=self.clock,
                 first_seen_at=self.clock,
             )

@@ -148,7 +148,7 @@ def test_updates_in_one_go_and_one_by_one_agree(corpus: Corpus, tmp_path: Path) 
 
 
 @pytest.mark.proves("consistency-index")
-@pytest.mark.parametrize("state", ["gone", "excluded"])
+@pytest.mark.parametrize("state", ["gone", "excluded", "visited redirect"])
 def test_a_page_that_is_gone_is_removed(corpus: Corpus, state: str) -> None:
     corpus.commit_and_index(
         [("http://a.test/1", page("words")), ("http://a.test/2", page("words"))],

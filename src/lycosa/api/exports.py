@@ -41,7 +41,7 @@ class CaptureArguments(TypedDict, total=False):
 
 
 class Exports(Part):
-    """Exports of a workspace. Dates are UTC."""
+    """Exports of a workspace. Dates are UTC. An unknown collection is a UsageError."""
 
     def library(
         self,
@@ -59,6 +59,7 @@ class Exports(Part):
         Raises:
             WorkError: a file cannot be written, or table files were replaced meanwhile.
         """
+        self._store(collection)
         selection = LibrarySelection(language, collection, since, until, options.full)
         return export_pages(self._root, self._workspace.config(), kind, target, selection, options)
 
@@ -73,7 +74,7 @@ class Exports(Part):
     ) -> WarcReport:
         """Export captures as WARC files with a CDXJ index."""
         return export_warc(
-            Store.open(self._root),
+            self._store(captures.get("collection", "")),
             target,
             _selection(captures),
             max_file_bytes=parse_size(max_size),
@@ -91,7 +92,7 @@ class Exports(Part):
     ) -> WaczReport:
         """Export captures as one WACZ file for web-archive players."""
         return export_wacz(
-            Store.open(self._root),
+            self._store(captures.get("collection", "")),
             target,
             _selection(captures),
             title=title,
@@ -100,14 +101,14 @@ class Exports(Part):
 
     def mirror(self, site: str, target: str, *, collection: str = "") -> MirrorReport:
         """Export a site as an offline mirror."""
-        return export_mirror(Store.open(self._root), site, target, collection=collection)
+        return export_mirror(self._store(collection), site, target, collection=collection)
 
     def markdown(
         self, target: str, *, site: str = "", collection: str = "", mode: str = "main"
     ) -> MarkdownReport:
         """Export each page as a Markdown file with front matter. `mode`: see `Workspace.fetch`."""
         return export_markdown(
-            Store.open(self._root),
+            self._store(collection),
             target,
             site=site,
             collection=collection,
@@ -118,7 +119,7 @@ class Exports(Part):
     def llms(self, site: str, target: str, *, collection: str = "") -> MarkdownReport:
         """Write `llms.txt` and `llms-full.txt` of a site into a directory."""
         return export_llms(
-            Store.open(self._root),
+            self._store(collection),
             site,
             target,
             collection=collection,
@@ -133,7 +134,7 @@ class Exports(Part):
         `invalid`: also items without a required field.
         """
         selection = ItemSelection(schema, collection, invalid)
-        return export_items(Store.open(self._root), path, selection)
+        return export_items(self._store(collection), path, selection)
 
     def chunks(
         self, target: str, options: ChunkOptions = ChunkOptions(), *, again: bool = False
@@ -146,11 +147,11 @@ class Exports(Part):
         Raises:
             UsageError: an option is wrong, or the folder was exported with other options.
         """
-        return export_chunks(Store.open(self._root), target, options, again=again)
+        return export_chunks(self._store(options.collection), target, options, again=again)
 
     def jsonl(self, output: BinaryIO, selection: BulkSelection = BulkSelection()) -> int:
         """Write every live page as one line of JSON; return their number."""
-        return export_jsonl(Store.open(self._root), selection, output)
+        return export_jsonl(self._store(selection.collection), selection, output)
 
     def bulk(
         self,
@@ -160,7 +161,17 @@ class Exports(Part):
         report: Callable[[str], None] = lambda message: None,
     ) -> BulkReport:
         """Load pages into "opensearch" or "quickwit". Later calls send only changes."""
+        self._store(options.selection.collection)
         return load_bulk(self._root, kind, url, options, report)
+
+    def _store(self, collection: str) -> Store:
+        """Open the workspace. Raises UsageError if it has no such collection; "" is any."""
+        store = Store.open(self._root)
+        if collection:
+            from lycosa.crawl.session.planning import require_collection
+
+            require_collection(store, self._workspace.config(), collection)
+        return store
 
 
 def _selection(captures: CaptureArguments) -> WarcSelection:

@@ -87,7 +87,7 @@ class ArchivedVersions(Part):
         from lycosa.commands.crawling.import_archives import ImportOptions, import_configured
 
         options = ImportOptions(base, in_scope, index)
-        config = self._workspace.config()
+        config = self._workspace.config(collection)
         return import_configured(self._root, config, collection, files, options, on_progress)
 
     def reparse(

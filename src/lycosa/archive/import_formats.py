@@ -276,35 +276,47 @@ def _warc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[Import
     """
     held: ImportedCapture | None = None
     requests: OrderedDict[str, bytes] = OrderedDict()
-    for record in _records(source, limit):
-        kind = record.headers.get("warc-type", "").lower()
-        about = record.uri("warc-concurrent-to")
-        if kind in ("response", "revisit", "resource"):
-            capture = _answer(kind, record, others)
-            if capture is None:
-                continue
-            if held is not None:
-                yield held
-            held = capture
-            capture.add_request(requests.pop(capture.record_id, b"") or requests.pop(about, b""))
-        elif kind == "request":
-            head = split_message(record.block[:_REQUEST_LIMIT])[0]
-            if held is not None and about == held.record_id:
-                held.add_request(head)
-            else:
-                requests[about or record.uri("warc-record-id")] = head
-                requests[record.uri("warc-record-id")] = head
-                while len(requests) > _REQUESTS_KEPT:
-                    requests.popitem(last=False)
-        elif (
-            kind == "metadata"
-            and held is not None
-            and record.uri("warc-refers-to") == held.record_id
-        ):
-            if metadata.is_ours(record.headers.get("content-type", ""), record.block):
-                held.add_own(metadata.decode(record.block, held.request_head, held.head, held.body))
-        elif kind not in ("warcinfo", "metadata"):
-            others[kind or "without a type"] += 1
+    is_ours = False
+    try:
+        for record in _records(source, limit):
+            kind = record.headers.get("warc-type", "").lower()
+            about = record.uri("warc-concurrent-to")
+            if kind in ("response", "revisit", "resource"):
+                capture = _answer(kind, record, others)
+                if capture is None:
+                    continue
+                if held is not None:
+                    yield held
+                held = capture
+                capture.add_request(
+                    requests.pop(capture.record_id, b"") or requests.pop(about, b"")
+                )
+            elif kind == "request":
+                head = split_message(record.block[:_REQUEST_LIMIT])[0]
+                if held is not None and about == held.record_id:
+                    held.add_request(head)
+                else:
+                    requests[about or record.uri("warc-record-id")] = head
+                    requests[record.uri("warc-record-id")] = head
+                    while len(requests) > _REQUESTS_KEPT:
+                        requests.popitem(last=False)
+            elif (
+                kind == "metadata"
+                and held is not None
+                and record.uri("warc-refers-to") == held.record_id
+            ):
+                if metadata.is_ours(record.headers.get("content-type", ""), record.block):
+                    is_ours = True
+                    held.add_own(
+                        metadata.decode(record.block, held.request_head, held.head, held.body)
+                    )
+            elif kind not in ("warcinfo", "metadata"):
+                others[kind or "without a type"] += 1
+    except (ArchiveError, *_ZIP_FAULTS):
+        # without its metadata record, the kind of a request of this program is unknown
+        if held is not None and (held.own is not None or not is_ours):
+            yield held
+        raise
     if held is not None:
         yield held
 

@@ -368,7 +368,7 @@ class UrlRow:
         A URL that leaves the index loses its capture, so that it is fetched completely if it
         returns.
         """
-        if state in (UrlState.GONE, UrlState.EXCLUDED):
+        if state in (UrlState.GONE, UrlState.EXCLUDED) or reason == "redirect":
             self.etag = self.last_modified = self.digest = self.record_id = ""
         self.state = state
         self.reason = reason

@@ -330,7 +330,7 @@ class CurlFetcher:
             self._end(
                 transfer,
                 FetchError.HEADERS_TOO_LARGE,
-                text or f"{transfer.head_size()} bytes of header",
+                f"{transfer.head_size()} bytes of header",
                 "",
             )
         elif transfer.repeated:

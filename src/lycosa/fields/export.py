@@ -75,7 +75,7 @@ def export_items(workspace: Workspace, path: str, selection: ItemSelection) -> I
         left_out = frame.filter(~pl.col("valid")).height
         hidden = set(LAST_COLUMNS) - {"record_id"}
         frame = frame.filter(pl.col("valid")).drop(hidden)
-    with write_errors(path), whole_file(Path(path)) as draft:
+    with write_errors(path), whole_file(Path(path).resolve()) as draft:
         write(frame, draft)
     return ItemReport(path, schema, frame.height, left_out, os.path.getsize(path))
 

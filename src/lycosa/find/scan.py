@@ -16,12 +16,12 @@ from operator import or_
 
 import polars as pl
 
-from lycosa.core.records import UrlState
 from lycosa.matching.matches import StoredMatch
 from lycosa.matching.normalise import Folded, Folding, fold
 from lycosa.matching.page_watcher import MAX_POSITIONS, context_of
 from lycosa.matching.patterns import PatternSet
 from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.visible import is_removed
 from lycosa.url.site_name import SiteScope
 
 _SIGNS = frozenset(r"\.+*?()|[]{}^$#&-~")
@@ -84,11 +84,8 @@ class Scan:
                         yield from matches
 
     def _gone(self, only: Sequence[pl.Expr]) -> pl.DataFrame:
-        """Return the pages that are gone or excluded, whose last text is still stored."""
-        state = (pl.col("operation") == "") & pl.col("state").is_in(
-            [UrlState.GONE.value, UrlState.EXCLUDED.value]
-        )
-        return self._tables.scan("urls").filter(state, *only).select(_KEY).collect()
+        """Return the pages that are gone, excluded or moved, whose last text is still stored."""
+        return self._tables.scan("urls").filter(is_removed(), *only).select(_KEY).collect()
 
     def _candidates(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the pages that may contain a text."""

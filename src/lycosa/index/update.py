@@ -1,8 +1,8 @@
 """Apply changed table rows to an index that is being built.
 
 Rows of `pages` become documents that replace the document of their URL. Then URLs whose live row of
-`urls` is gone or excluded lose theirs. Applying a row twice changes nothing. A URL in several
-collections is one document that names all of them.
+`urls` is gone or excluded, or redirects, lose theirs. Applying a row twice changes nothing. A URL
+in several collections is one document that names all of them.
 
 Memory is bounded: tables are read by groups of partitions with at most `PART_ROWS` pages, and their
 texts in batches.
@@ -24,6 +24,7 @@ from lycosa.index.page_signals import PageSignals
 from lycosa.index.schema import IndexedPage, outside
 from lycosa.page.metadata.entities import type_names
 from lycosa.store.tables.live import LiveTables, in_partitions
+from lycosa.store.tables.visible import is_removed
 from lycosa.text.fold import name_words
 from lycosa.url.scope import hostname
 
@@ -32,7 +33,6 @@ BATCH_ROWS = 500
 OBJECT_ROWS = 50  # of them as Python objects
 PART_ROWS = 100_000  # pages whose links are in memory at once, about 40 MB
 REREAD_ROWS = 5_000  # pages that are read again at once
-_REMOVED = ["gone", "excluded"]
 _KEYS = pl.Schema({"url_key": pl.UInt64})
 
 
@@ -207,11 +207,9 @@ class IndexUpdate:
 
 def removed_pages(tables: LiveTables, after: int, partitions: range | None) -> pl.DataFrame:
     """Return url_key and collection of pages that were removed after a log entry, and still are."""
-    columns = ("url_key", "collection", "operation", "state")
+    columns = ("url_key", "collection", "operation", "state", "reason")
     parts = [
-        frame.filter((pl.col("operation") == "") & pl.col("state").is_in(_REMOVED)).select(
-            "url_key"
-        )
+        frame.filter(is_removed()).select("url_key")
         for frame in tables.changes("urls", after, columns, partitions=partitions)
     ]
     keys = pl.concat([pl.DataFrame(schema=_KEYS), *parts])["url_key"].unique()
@@ -225,10 +223,10 @@ def _removed(tables: LiveTables, keys: pl.Series, partitions: range | None) -> p
     rows = _inside(tables.all_rows("urls"), partitions)
     return (
         rows.filter(pl.col("url_key").is_in(keys.implode()) & (pl.col("operation") == ""))
-        .select("url_key", "collection", "state", "entry")
+        .select("url_key", "collection", "operation", "state", "reason", "entry")
         .sort("entry", maintain_order=True)
         .unique(subset=["url_key", "collection"], keep="last", maintain_order=True)
-        .filter(pl.col("state").is_in(_REMOVED))
+        .filter(is_removed())
         .select("url_key", "collection")
         .sort("url_key", "collection")
         .collect()

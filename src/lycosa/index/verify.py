@@ -30,6 +30,7 @@ from lycosa.index.suggest import file as suggest_file
 from lycosa.store.log.snapshot import INTERVAL, wrote
 from lycosa.store.storage.staging import list_faults
 from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.visible import is_removed
 from lycosa.store.verify.findings import ERROR, INDEX, NOTE, WARNING, Finding
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analysis_by
@@ -46,7 +47,6 @@ _SAMPLE = 10_000  # pages of a shard that are looked up in it
 _FOOTER = struct.Struct("<II")
 _FOOTER_MAGIC = 1337
 _CHUNK = 1 << 20
-_REMOVED = ("gone", "excluded")
 
 
 def check_index(
@@ -226,11 +226,7 @@ def _compare(
     partitions = shard.partitions(workspace.partitions)
     inside = pl.col("partition").is_between(partitions.start, partitions.stop - 1)
     key = ["collection", "url_key"]
-    removed = (
-        tables.scan("urls")
-        .filter(inside & (pl.col("operation") == "") & pl.col("state").is_in(_REMOVED))
-        .select(*key)
-    )
+    removed = tables.scan("urls").filter(inside & is_removed()).select(*key)
     live = (
         tables.scan("pages").filter(inside & pl.col("may_index")).join(removed, on=key, how="anti")
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -50,7 +51,7 @@ def copy(
     text = (
         f"copied rows: {counts(report.rows)}; "
         f"{number_of(report.exchanges, 'archived capture')}, {format_size(report.bytes)}\n"
-        f"next: lycosa -w {target} index"
+        f"next: lycosa -w {quote(target)} index"
     )
     return Output(report, text)
 

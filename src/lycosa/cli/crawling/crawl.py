@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -188,7 +189,7 @@ def _print(report: CrawlReport) -> None:
         else _ENDS.get(report.ended, report.ended)
     )
     print(table([row for row in rows if row[1] or row[0] == "URLs"], "  "))
-    where = "" if report.workspace == DEFAULT_WORKSPACE else f" -w {report.workspace}"
+    where = "" if report.workspace == DEFAULT_WORKSPACE else f" -w {quote(report.workspace)}"
     if not report.has_nothing and (report.pages or report.states.get("visited")):
         print(f"\nNext: lycosa{where} search WORDS   or   lycosa{where} serve")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -219,7 +220,7 @@ class _Printer:
             print(f"  failed: {url}: {why}")
         if last["failed"]:
             print(f"  no page: {counts(last['failed'])}")
-        where = "" if root == DEFAULT_WORKSPACE else f" -w {root}"
+        where = "" if root == DEFAULT_WORKSPACE else f" -w {quote(root)}"
         if last["pages"]:
             print(f"All pages are archived and indexed: lycosa{where} search WORDS")
 

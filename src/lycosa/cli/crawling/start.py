@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -62,11 +63,11 @@ def init(
         storage.replace(CONFIGURATION, text.encode(), sync=True)
         print(
             f"wrote {path} and {len(files)} seed files: set fetch.contact there, then run "
-            f"`lycosa -w {root} run`"
+            f"`lycosa -w {quote(root)} run`"
         )
         return
     storage.replace(CONFIGURATION, configuration_template().encode(), sync=True)
-    print(f"wrote {path}: edit it, then run `lycosa -w {root} crawl URL`")
+    print(f"wrote {path}: edit it, then run `lycosa -w {quote(root)} crawl URL`")
 
 
 def demo(

@@ -99,12 +99,13 @@ def _clock(host: str, clock: Mapping[str, Any]) -> list[tuple[str, str]]:
     if clock["fails"]:
         text += f", {number_of(clock['fails'], 'failure')} in a row"
     rows = [(f"host {host}", text)]
-    if clock["not_before"] and clock["not_before"] > datetime.now(UTC):
+    now = datetime.now(UTC)
+    if clock["not_before"] and clock["not_before"] > now:
         rows.append(("  not before", _at(clock["not_before"])))
     if clock["rules"]:
         rules = (f"{rule['rule']} {format_duration(rule['ms'])}" for rule in clock["rules"])
         rows.append(("  rules", ", ".join(rules)))
-    if clock["domain_not_before"]:
+    if clock["domain_not_before"] and clock["domain_not_before"] > now:
         until = f"paused until {_at(clock['domain_not_before'])}"
         rows.append((f"  domain {clock['registrable_domain']}", until))
     rows.append(

@@ -59,8 +59,11 @@ def fetch(
     hops, content = configured.open().urls.hops(url)
 
     def show() -> None:
-        if body and not hops[-1].refused:
+        last = hops[-1]
+        if body and not last.refused:
             data_stream().write(content)
+            if last.error or last.truncated:
+                note(f"{last.url}: {_outcome(last)}")
         else:
             for hop in hops:
                 _print_hop(hop)
@@ -74,11 +77,16 @@ def _print_hop(hop: FetchHop) -> None:
         return
     print(hop.request.replace("\r\n", "\n"), end="")
     print(hop.response.replace("\r\n", "\n"), end="")
-    outcome = f"{hop.error} ({hop.error_text})" if hop.error else number_of(hop.body_bytes, "byte")
     note(
-        f"{outcome} from {hop.ip or 'no address'} by {hop.protocol or '?'} in "
+        f"{_outcome(hop)} from {hop.ip or 'no address'} by {hop.protocol or '?'} in "
         f"{hop.duration_ms} ms\n"
     )
+
+
+def _outcome(hop: FetchHop) -> str:
+    if hop.error:
+        return f"{hop.error} ({hop.error_text})"
+    return number_of(hop.body_bytes, "byte") + (", truncated" if hop.truncated else "")
 
 
 def parse(

@@ -21,7 +21,7 @@ from lycosa.processes.memory import tune_memory
 from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from lycosa.url.normalise import typed_url
+from lycosa.url.normalise import normalise, typed_url
 
 _HEAD_BYTES = 1 << 20  # maximum size of a record without its body
 
@@ -47,15 +47,18 @@ def import_configured(
     options: ImportOptions = ImportOptions(),
     observer: Callable[[Imported], None] | None = None,
 ) -> Imported:
-    """Import into a collection with its settings in lycosa.toml.
+    """Import into a collection of the settings.
 
-    Raises the errors of `import_files`.
+    A collection with only a name has the settings of its last crawl. Raises the errors of
+    `import_files`.
     """
-    collection = next((each for each in config.collection if each.name == name), None)
-    if collection is not None and collection.seed_file:
+    collection = next(each for each in config.collection if each.name == name)
+    if collection.model_fields_set == {"name"}:
+        return import_files(root, config, name, paths, options, observer)
+    if collection.seed_file:
         seeds = map(typed_url, read_seeds(collection.seed_file))
         collection = collection.model_copy(update={"seeds": (*collection.seeds, *seeds)})
-    return import_files(root, config, collection or name, paths, options, observer)
+    return import_files(root, config, collection, paths, options, observer)
 
 
 def import_files(
@@ -74,7 +77,8 @@ def import_files(
     and the others are read.
 
     Raises:
-        UsageError: a path does not exist, or the URLs of a folder are unknown.
+        UsageError: a path does not exist, the base is not the URL of a folder, or the URLs of a
+            folder are unknown.
         OwnedError: another process is crawling in this workspace.
         WorkError: the disk is full, the archive or the log is damaged.
     """
@@ -83,6 +87,9 @@ def import_files(
     for path in paths:
         if not Path(path).exists():
             raise UsageError(f"{path} does not exist")
+    base = normalise(typed_url(options.base)) if options.base else ""
+    if "?" in base:
+        raise UsageError(f"--base {options.base}: the URL of a directory has no query")
     workspace = Workspace.open_or_create(root)
     with workspace.own("import") as owner, ExitStack() as stack:
         require_no_leader(workspace.storage)
@@ -106,7 +113,7 @@ def import_files(
         stack.callback(session.close)
         if options.index:
             follower = IndexFollower(root, config.index, clock)
-        sources = _Sources(paths, options.base, config.fetch.max_body)
+        sources = _Sources(paths, base, config.fetch.max_body)
 
         def read(report: Imported) -> None:
             owner.touch()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -104,11 +104,17 @@ def export_pages(
 def write_file(path: str, write: Callable[[BinaryIO], int]) -> int:
     """Write a file completely or not at all; return the result of `write`.
 
+    A device or a pipe is written directly.
+
     Raises:
         WorkError: it cannot be written.
     """
-    with write_errors(path), whole_file(Path(path)) as draft, open(draft, "wb") as file:
-        return write(file)
+    target = Path(path).resolve()
+    with write_errors(path), ExitStack() as stack:
+        is_special = target.exists() and not target.is_file()
+        draft = target if is_special else stack.enter_context(whole_file(target))
+        with open(draft, "wb") as file:
+            return write(file)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import polars as pl
 import polars.selectors as cs
 
 from lycosa.archive.warc.reader import read_rendered, read_response
-from lycosa.core.records import Exchange, Item, Page, UrlState, Visit
+from lycosa.core.records import Exchange, Item, Page, Visit
 from lycosa.crawl.processing.page_reader import FAULT_RENDERED, Reader
 from lycosa.hooks.plugins import installed_plugins
 from lycosa.http.decode import parse_head
@@ -27,6 +27,7 @@ from lycosa.store.tables.buffers import Buffers, LinksBuffer, TableBuffer
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.rows import Row, item_rows, metadata_row, page_row
 from lycosa.store.tables.schema import TABLES
+from lycosa.store.tables.visible import is_removed
 
 _SLICE = 500
 _COMMIT_PAGES = 2_000
@@ -166,15 +167,13 @@ _LinkHashes = dict[tuple[int, int], int]
 def _places(tables: LiveTables) -> pl.DataFrame:
     """Return the location of each live page's record: 100 bytes per page.
 
-    Gone and excluded pages are omitted: a new row would restore them.
+    Removed pages are omitted: a new row would restore them.
     """
     key = list(_KEY)
     visits = tables.scan("visits").select(
         "record_id", "warc_file", "warc_offset", "warc_length", "kind", "truncated"
     )
-    removed = tables.scan("urls").filter(
-        (pl.col("operation") == "") & pl.col("state").is_in([UrlState.GONE, UrlState.EXCLUDED])
-    )
+    removed = tables.scan("urls").filter(is_removed())
     pages = (
         tables.scan("pages")
         .select("record_id", *key)

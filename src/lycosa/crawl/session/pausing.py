@@ -16,7 +16,7 @@ from contextlib import suppress
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_time
-from lycosa.crawl.session.planning import nearest
+from lycosa.crawl.session.planning import require_collection
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.crawl.worker import Worker
 from lycosa.store.storage.storage import Storage
@@ -59,9 +59,7 @@ def set_paused(root: str, collection: str, *, paused: bool, by: str = "") -> Non
         WorkspaceError: there is no workspace, or it is damaged.
     """
     workspace = Workspace.open(root)
-    names = {*workspace.state().settings, *(each.name for each in read_config(root).collection)}
-    if collection not in names:
-        raise UsageError(f"unknown collection {collection!r}; {nearest(collection, sorted(names))}")
+    require_collection(workspace, read_config(root), collection)
     if paused:
         pause(workspace.storage, collection, by)
     else:

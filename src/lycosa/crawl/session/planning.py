@@ -19,6 +19,7 @@ from lycosa.crawl.session.single_fetch import named_pair
 from lycosa.crawl.state.task import Job
 from lycosa.fetch.connect_to import find_override, parse_connect_to
 from lycosa.fetch.guard import is_public
+from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import normalise, typed_url
 from lycosa.url.rules import Rules
 from lycosa.url.scope import url_origin
@@ -224,6 +225,13 @@ def _is_public_host(host: str) -> bool:
     # in a normalised URL a name that ends in a number is an IPv4 address
     is_address = ":" in name or name.rpartition(".")[2].isdigit()
     return is_public(name) if is_address else True
+
+
+def require_collection(workspace: Workspace, config: Config, name: str) -> None:
+    """Raise UsageError if neither a crawl nor the configuration has a collection of this name."""
+    names = sorted({*workspace.state().settings, *(each.name for each in config.collection)})
+    if name not in names:
+        raise UsageError(f"unknown collection {name!r}; {nearest(name, names)}")
 
 
 def nearest(word: str, names: list[str]) -> str:

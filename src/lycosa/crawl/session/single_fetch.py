@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from lycosa.config.settings import Collection, FetchSettings
 from lycosa.core.clock import SystemClock
 from lycosa.core.dataclass import dataclass
-from lycosa.core.errors import Exclusion, Refusal, UsageError, WorkError
+from lycosa.core.errors import Exclusion, FetchError, Refusal, UsageError, WorkError
 from lycosa.core.host_row import RobotsEntry
 from lycosa.core.records import Exchange, Page, Request, VisitKind
 from lycosa.crawl.documents.pool import document_reader
@@ -33,7 +33,8 @@ from lycosa.url.scope import hostname, url_origin
 class Hop:
     """One exchange of a single fetch.
 
-    `refused`: why it was not made: robots.txt, too many redirects, or `admit` of the fetcher.
+    `refused`: why it was not made: robots.txt, too many redirects, an unusable one, or `admit` of
+    the fetcher.
     """
 
     url: str
@@ -88,11 +89,12 @@ class OneOff:
                 return
             exchange = self._exchange(url, VisitKind.PAGE)
             yield Hop(url, exchange)
-            location = parse_head(exchange.response_head).get("location")
-            if exchange.error or exchange.status not in REDIRECTS or not location:
+            if exchange.error or exchange.status not in REDIRECTS:
                 return
+            location = parse_head(exchange.response_head).get("location") or ""
             target = LinkResolver(url).resolve(location)
-            if isinstance(target, Refusal):
+            if isinstance(target, Refusal) or not location.strip():
+                yield Hop(location or url, None, FetchError.BAD_REDIRECT)
                 return
             url = target
         yield Hop(url, None, Exclusion.REDIRECT_LIMIT)

@@ -82,7 +82,7 @@ def export_wacz(
             parts.rmdir()
         return WaczReport()
     with write_errors(path, "run the same command again"):
-        with whole_file(path) as draft, open(draft, "wb") as file:
+        with whole_file(path.resolve()) as draft, open(draft, "wb") as file:
             pages = _pages(LiveTables(workspace), chosen)
             count = _write(file, warcs.files, warcs.index, pages, title or _default_title(chosen))
         sync_folder(path.parent)

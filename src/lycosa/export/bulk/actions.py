@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from lycosa.core.records import UrlState
 from lycosa.core.units import format_time
 from lycosa.export.bulk.join import Key, side_by_side
 from lycosa.export.declared import DECLARED, METADATA_COLUMNS, stated, with_metadata
@@ -26,13 +25,13 @@ from lycosa.store.log.state import LogState
 from lycosa.store.tables.files import ENTRY
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.schema import SORT
+from lycosa.store.tables.visible import is_removed
 from lycosa.store.workspace import Workspace
 from lycosa.url.scope import hostname
 
 START: Key = (0, 0, 0)
 PAGES_BYTES, URLS_BYTES, METADATA_BYTES = 24 * 2**20, 12 * 2**20, 8 * 2**20  # of rows in memory
 _ROWS_AT_ONCE = 100  # rows that are Python objects at a time
-_GONE = [UrlState.GONE.value, UrlState.EXCLUDED.value]
 _IDENTITY = ["collection", "host_key", "url_key"]
 _DELETION = [*SORT, "collection", "url", ENTRY]
 _FIELDS = (
@@ -98,7 +97,7 @@ def actions(
     }
     tables = LiveTables(workspace, replace(state, files=newer))
     pages = tables.ordered("pages", _PAGE_COLUMNS, memory_bytes=PAGES_BYTES)
-    columns = (*SORT, "collection", "operation", "url", "state", ENTRY)
+    columns = (*SORT, "collection", "operation", "url", "state", "reason", ENTRY)
     urls = tables.ordered("urls", columns, memory_bytes=URLS_BYTES)
     all_tables = LiveTables(workspace, state) if after else None
     declared = tables.ordered("metadata", (*METADATA_COLUMNS, ENTRY), memory_bytes=METADATA_BYTES)
@@ -150,14 +149,14 @@ def _range_actions(
     documents: Iterator[BulkAction] = iter(())
     if urls.height:
         urls = urls.filter((pl.col("operation") == "") & _in_collection(chosen))
-        deleted.append(urls.filter(pl.col("state").is_in(_GONE)).select(_DELETION))
+        deleted.append(urls.filter(is_removed()).select(_DELETION))
     if pages.height:
         pages = pages.filter(_in_collection(chosen))
-        states = _states(pages, urls, all_tables)
-        pages = pages.join(states, on=_IDENTITY, how="left", maintain_order="left")
+        removals = _removals(pages, urls, all_tables)
+        pages = pages.join(removals, on=_IDENTITY, how="left", maintain_order="left")
         if chosen.since:
             pages = pages.filter(pl.col("fetched_at").dt.epoch("ms") >= chosen.since)
-        live = pl.col("may_index") & ~pl.col("state").is_in(_GONE).fill_null(False)
+        live = pl.col("may_index") & ~pl.col("removed").fill_null(False)
         if chosen.language:
             live &= pl.col("language") == chosen.language
         documents = _documents(pages.filter(live))
@@ -170,19 +169,21 @@ def _in_collection(chosen: BulkSelection) -> pl.Expr:
     return pl.col("collection") == chosen.collection if chosen.collection else pl.lit(True)
 
 
-def _states(pages: pl.DataFrame, urls: pl.DataFrame, all_tables: LiveTables | None) -> pl.DataFrame:
-    """Return the states of the pages' URLs.
+def _removals(
+    pages: pl.DataFrame, urls: pl.DataFrame, all_tables: LiveTables | None
+) -> pl.DataFrame:
+    """Return whether the pages are removed, by their URLs.
 
-    If a page was parsed again, the row of its URL is older than the rows of this export.
+    The URL row of a page that was parsed again is older than the rows of this export.
     """
-    columns = [*_IDENTITY, "state"]
-    schema = {**{name: pages.schema[name] for name in _IDENTITY}, "state": pl.String()}
-    states = urls.select(columns) if urls.width else pl.DataFrame(schema=schema)
+    columns = [*_IDENTITY, is_removed().alias("removed")]
+    schema = {**{name: pages.schema[name] for name in _IDENTITY}, "removed": pl.Boolean()}
+    newer = urls.select(columns) if urls.width else pl.DataFrame(schema=schema)
     if all_tables is None:
-        return states
-    missing = pages.join(states, on=_IDENTITY, how="anti")
+        return newer
+    missing = pages.join(newer, on=_IDENTITY, how="anti")
     if missing.is_empty():
-        return states
+        return newer
     older = (
         all_tables.scan("urls")
         .filter(
@@ -193,7 +194,7 @@ def _states(pages: pl.DataFrame, urls: pl.DataFrame, all_tables: LiveTables | No
         .select(columns)
         .collect()
     )
-    return pl.concat([states, older.join(missing, on=_IDENTITY, how="semi")])
+    return pl.concat([newer, older.join(missing, on=_IDENTITY, how="semi")])
 
 
 def _deletions(parts: list[pl.DataFrame]) -> list[BulkAction]:

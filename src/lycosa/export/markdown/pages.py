@@ -25,6 +25,7 @@ from lycosa.page.html.markdown import MarkdownMode
 from lycosa.page.markdown import text_markdown
 from lycosa.store.storage.files import write_errors
 from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.visible import is_removed
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
 from lycosa.url.site_name import site_name
@@ -146,7 +147,7 @@ def selected_pages(
 ) -> Iterator[MarkdownPage]:
     """Yield the newest versions of pages with text, by archive position.
 
-    Pages with the directive noindex are omitted.
+    Removed pages and pages with the directive noindex are omitted.
 
     Args:
         site: a host, host:port or URL; "" all.
@@ -210,15 +211,19 @@ def _page(values: dict[str, Any], markdown: str) -> MarkdownPage:
 def _rows(
     workspace: Workspace, chosen: pl.Expr, chosen_visits: pl.Expr | None = None
 ) -> pl.DataFrame:
-    """Return the columns and record locations of pages, by archive position.
+    """Return the columns and record locations of pages that are not removed, by archive position.
 
-    With `chosen_visits`, the stored texts are included, and pages without an archived response too.
+    With `chosen_visits`, the stored texts are included, and also removed pages and pages without an
+    archived response.
     """
     tables = LiveTables(workspace)
     pages = tables.scan("pages").filter(pl.col("may_index") & chosen)
     places = ("warc_file", "warc_offset", "warc_length")
     visits = tables.scan("visits").filter(pl.col("warc_file") != "")
-    if chosen_visits is not None:
+    if chosen_visits is None:
+        removed = tables.scan("urls").filter(is_removed()).select(_IDENTITY)
+        pages = pages.join(removed, on=_IDENTITY, how="anti")
+    else:
         visits = visits.filter(chosen_visits)
     declared = tables.scan("metadata").select(
         *_IDENTITY,

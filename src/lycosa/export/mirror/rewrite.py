@@ -73,7 +73,7 @@ def rewrite_html(body: bytes, url: str, charset: str, place: Place) -> bytes:
 
     `charset`: its encoding; it is declared in the page unless it already is.
     """
-    charset = charset or "utf-8"
+    charset = encoding = charset or "utf-8"
     if _ASCII_LOST.search(charset):
         try:
             body, charset = body.decode(charset, "replace").removeprefix("\ufeff").encode(), "utf-8"
@@ -84,7 +84,7 @@ def rewrite_html(body: bytes, url: str, charset: str, place: Place) -> bytes:
         declaration = _DECLARED.search(body[:_PRESCAN_BYTES])
         declared = declaration[1].decode("latin-1").lower() if declaration else None
     text = body.decode("latin-1")
-    written = _Page(text, url, charset, place).written()
+    written = _Page(text, url, charset, encoding, place).written()
     if declared != charset.lower() and not body.startswith(b"\xef\xbb\xbf"):
         # before any other declaration, as the first one counts
         head = _HEAD.search(written) or _BEFORE_HEAD.match(written)
@@ -94,18 +94,22 @@ def rewrite_html(body: bytes, url: str, charset: str, place: Place) -> bytes:
 
 
 class _Page:
-    """One document, as a string with one character per byte."""
+    """One document, as a string with one character per byte.
 
-    def __init__(self, text: str, url: str, charset: str, place: Place) -> None:
+    `encoding`: the original one, in which queries of links are encoded.
+    """
+
+    def __init__(self, text: str, url: str, charset: str, encoding: str, place: Place) -> None:
         self._text = text
         self._charset = charset
         base = _BASE.search(text)
-        resolver = LinkResolver(url)
+        resolver = LinkResolver(url, encoding)
         if base is not None:
             target = resolver.resolve(
                 html.unescape(self._real(base[1] or base[2] or base[3] or ""))
             )
-            resolver = resolver if isinstance(target, Refusal) else LinkResolver(target)
+            if not isinstance(target, Refusal):
+                resolver = LinkResolver(target, encoding)
         self._refer = _referrer(resolver, place)
 
     def written(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from abc import abstractmethod
@@ -185,7 +186,12 @@ def write_errors(target: object, remedy: str = "") -> Iterator[None]:
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a draft that replaces a file on success, synced: the file is written whole or not at
     all. A draft is removed on failure.
+
+    Raises:
+        OSError: the path is a folder, a device or a pipe, which a file must not replace.
     """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EEXIST, "it is not a regular file")
     draft = path.parent / f".{path.name}.part"
     try:
         yield draft
