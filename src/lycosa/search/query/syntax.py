@@ -276,7 +276,7 @@ _PLAIN = (
     (
         '"a phrase"',
         "These words in this order, next to each other. "
-        "The quotes “…”, „…“, «…» and 「…」 work too.",
+        "The quotes “…”, „…“, «…» and 「…」 work too. A mark that is not closed is ignored.",
         '"event loop"',
     ),
     ('-word, -"a phrase", -(…)', "Pages without it.", 'jaguar -car -"big cat"'),
