@@ -268,6 +268,20 @@ def test_open_searcher_uses_added_and_removed_tables(root: str, tmp_path: Path) 
         remove_table(root, "more")
 
 
+def test_language_of_a_query_is_that_of_its_words_as_written(tmp_path: Path) -> None:
+    corpus = Corpus(str(tmp_path / "w"))
+    texts = {"en": ["The human eye"], "pt": ["O olho humano", "A mão humana", "O ser humano"]}
+    searcher = corpus.indexed(
+        [
+            (f"http://{language}{number}.test/", page(text, language=language))
+            for language, listed in texts.items()
+            for number, text in enumerate(listed)
+        ]
+    )
+    assert ask(searcher, "human", "pt-BR").translations[0].language == "en"
+    assert ask(searcher, "humano", "en").translations[0].language == "pt"
+
+
 def test_numbers_and_names_are_not_translated() -> None:
     edits: Edits = {}
     query = Translator(Sources(), parse_query("Debian 12"), "en", edits).into("ru")

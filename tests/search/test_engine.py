@@ -181,6 +181,23 @@ def test_request_parameters_filter_results(searcher: Searcher) -> None:
     assert searcher.search(SearchRequest("event", language="ja")).total == 0
 
 
+@pytest.mark.parametrize(
+    ("query", "options", "expected"),
+    [
+        ("Häusern", {"language": "de-CH"}, ["beta.test/haus"]),
+        ("event", {"host": "https://Blog.Alpha.test:80/"}, None),
+        ("event", {"host": "blog.alpha.test/nothing"}, []),
+    ],
+)
+def test_filters_of_a_request_are_read_like_those_of_a_query(
+    searcher: Searcher, query: str, options: dict[str, str], expected: list[str] | None
+) -> None:
+    if expected is None:
+        expected = short_urls(searcher.search(SearchRequest(query, host="blog.alpha.test")))
+        assert expected
+    assert short_urls(searcher.search(SearchRequest(query, **options))) == expected
+
+
 def test_hit_has_the_fields_of_the_page(searcher: Searcher) -> None:
     (hit,) = searcher.search(SearchRequest("garden")).hits
     assert (hit.title, hit.language, hit.host, hit.collection) == (

@@ -16,6 +16,7 @@ from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import EncoderError
 from lycosa.core.messages import Message
 from lycosa.index.schema import BODY_ROLE, TITLE_ROLE, URL_WORDS, text_field
+from lycosa.index.suggest.normalise import folded
 from lycosa.search.crosslingual.translated import (
     TYPED,
     Across,
@@ -32,10 +33,11 @@ from lycosa.search.query.filters import Filters
 from lycosa.search.query.language import query_language
 from lycosa.search.query.query import ParsedQuery, Restriction, clauses, parse_query
 from lycosa.search.query.syntax import LANGUAGE
+from lycosa.search.query.syntax import language as language_code
 from lycosa.search.ranking.expression import AtLeast, DisMax, Expression, Leaf, Prefix, WithOptional
 from lycosa.search.ranking.ordering import Ranked, hosts_apart, reciprocal_ranks
-from lycosa.search.ranking.retrieve import TITLE_WEIGHT, URL_WEIGHT, WEIGHTS
-from lycosa.search.ranking.statistics import K1, inverse_frequency
+from lycosa.search.ranking.retrieve import STEM_EVIDENCE, TITLE_WEIGHT, URL_WEIGHT, WEIGHTS
+from lycosa.search.ranking.statistics import K1, WRITTEN, inverse_frequency
 from lycosa.text.analyze import Unit
 from lycosa.translation.source import Sources, Translation
 from lycosa.translation.workspace_tables import OpenTables
@@ -323,12 +325,9 @@ def answer_across(
 
 def request_filters(parsed: ParsedQuery, request: SearchRequest) -> Filters:
     """Return the filters of a query and of the options of its request."""
-    narrowed = (Restriction(LANGUAGE, request.language.lower()),) if request.language else ()
+    narrowed = (Restriction(LANGUAGE, request.only_language),) if request.language else ()
     return Filters(
-        "",
-        request.collection or "",
-        (request.host or "").lower(),
-        (*parsed.restrictions, *narrowed),
+        "", request.collection or "", request.only_site, (*parsed.restrictions, *narrowed)
     )
 
 
@@ -349,10 +348,11 @@ def _queries(
     first, *others = index.analysis.each()
     sources = tables.sources_for(first)
     index_languages = [language for language in index.languages if language]
-    source = across.source or query_language(
+    source = language_code(across.source) or query_language(
         parsed, index_languages, sources, _holding(index, parsed, index_languages), first
     )
-    targets = [language for language in across.languages or index_languages if language != source]
+    codes = [language_code(code) or code for code in across.languages]
+    targets = [code for code in codes or index_languages if code != source]
     edits = {(language, word): alternatives for language, word, alternatives in across.edits}
     translator = Translator(sources, parsed, source, edits, first)
     without = [language for language in targets if not sources.covers(source, language)]
@@ -426,21 +426,20 @@ def _translated_words(queries: Sequence[TranslatedQuery]) -> set[str]:
     }
 
 
-def _holding(index: OpenIndex, parsed: ParsedQuery, languages: Sequence[str]) -> dict[str, int]:
-    """Return the maximum number of pages of each language with the query's words."""
-    counts: dict[str, int] = {}
+def _holding(index: OpenIndex, parsed: ParsedQuery, languages: Sequence[str]) -> dict[str, float]:
+    """Return the pages of each language with the query's words as written; stems count a tenth."""
+    holding, counts = index.statistics.holding, dict[str, float]()
     for language in languages:
-        counts[language] = 0
+        pages = index.info.languages.get(language, 0)
+        written = text_field(WRITTEN, language)
+        counts[language] = 0.0
         for analyzer in index.analysis.all_of(language):
             name = text_field(BODY_ROLE, analyzer.field_set)
-            terms = [
-                term
+            held = [
+                min(pages, holding(written, folded(unit.surface or " ".join(unit.phrase))))
+                + STEM_EVIDENCE * min(pages, *(holding(name, term) for term in unit.phrase))
                 for clause in clauses(parsed.required)
                 for unit in analyzer.units(clause.text)
-                for term in unit.phrase
             ]
-            if terms:
-                held = min(index.statistics.holding(name, term) for term in terms)
-                counts[language] = max(counts[language], held)
-        counts[language] = min(counts[language], index.info.languages.get(language, 0))
+            counts[language] = max(counts[language], min(held, default=0.0))
     return counts
