@@ -119,7 +119,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         for n in range(6)
     )
     corpus.commit_and_index(
-        [("http://rare.test/", page("A tarantella once.", language="en"))], shards=2
+        [("http://rare.test/", page("A tarantella and a nut once.", language="en"))], shards=2
     )
     return corpus.root
 
@@ -164,6 +164,7 @@ def test_misspelled_words_are_corrected(
         "12345",
         "site:en1.test",
         "http://nowhere.test/zzzz",
+        ".NET",
     ],
 )
 def test_correct_and_unknown_words_are_not_corrected(
