@@ -71,6 +71,7 @@ def both(*texts: str) -> ClauseGroup:
         ("site:a.test site:b.test", ParsedQuery(restrictions=only("site", "a.test", "b.test"))),
         ("site: x", ParsedQuery(words("site:", "x"))),
         ("lang:DE Haus", ParsedQuery(words("Haus"), restrictions=only("lang", "de"))),
+        ("lang:fil,nb bahay", ParsedQuery(words("bahay"), restrictions=only("lang", "tl", "no"))),
         ("language:pt-BR casa", ParsedQuery(words("casa"), restrictions=only("lang", "pt"))),
         ("std::vector a:b", ParsedQuery(words("std::vector", "a:b"))),
         ("a OR b", ParsedQuery((either("a", "b"),))),

@@ -33,7 +33,6 @@ from lycosa.search.query.filters import Filters
 from lycosa.search.query.language import query_language
 from lycosa.search.query.query import ParsedQuery, Restriction, clauses, parse_query
 from lycosa.search.query.syntax import LANGUAGE
-from lycosa.search.query.syntax import language as language_code
 from lycosa.search.ranking.expression import AtLeast, DisMax, Expression, Leaf, Prefix, WithOptional
 from lycosa.search.ranking.ordering import Ranked, hosts_apart, reciprocal_ranks
 from lycosa.search.ranking.retrieve import STEM_EVIDENCE, TITLE_WEIGHT, URL_WEIGHT, WEIGHTS
@@ -41,6 +40,7 @@ from lycosa.search.ranking.statistics import K1, WRITTEN, inverse_frequency
 from lycosa.text.analyze import Unit
 from lycosa.translation.source import Sources, Translation
 from lycosa.translation.workspace_tables import OpenTables
+from lycosa.url.languages import language_code
 
 # maximum weight of a word as typed, relative to its best translation
 TYPED_SHARE = 0.5

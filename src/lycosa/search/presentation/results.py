@@ -11,6 +11,7 @@ from lycosa.search.presentation.snippet import Snippet
 from lycosa.search.query import syntax
 from lycosa.search.ranking.feedback import AUTO
 from lycosa.search.suggest.spelling import Spelling
+from lycosa.url.languages import language_code
 
 MAX_HITS = 1_000
 """Maximum of `offset` + `count` of a request."""
@@ -55,7 +56,7 @@ class SearchRequest:
     def only_language(self) -> str:
         """The language filter as `lang:` reads it; "": none."""
         value = self.language or ""
-        return syntax.language(value) or value.lower()
+        return language_code(value) or value.lower()
 
     @property
     def only_site(self) -> str:

@@ -27,10 +27,10 @@ from lycosa.search.crosslingual.translated import Across, edit
 from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
 from lycosa.search.federation.federated_search import MAX_HOPS
 from lycosa.search.presentation.results import FACETS, PER_HOST
-from lycosa.search.query.syntax import language
 from lycosa.search.query.term_statistics import TermsReport, TermsRequest, workspace_terms
 from lycosa.serve.services import ServicesDep
 from lycosa.serve.web.problems import ERRORS
+from lycosa.url.languages import language_code
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_QUERY = 2_000
@@ -148,7 +148,7 @@ class TermsParameters(PageFilters):
         """Return the count that the parameters describe."""
         return TermsRequest(
             self.n,
-            language(self.lang) or self.lang,
+            language_code(self.lang) or self.lang,
             self.site,
             self.collection,
             _ms(self.since),
