@@ -31,6 +31,7 @@ from lycosa.commands.search_models import (
 from lycosa.config.settings import Config
 from lycosa.core.errors import EncoderError, UrlError, UsageError
 from lycosa.core.messages import Message
+from lycosa.core.parameters import whole_number
 from lycosa.core.units import format_time, milliseconds
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.export.markdown.pages import MarkdownPage, pages_at
@@ -82,6 +83,10 @@ class PassageRequest:
     ranking: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.query, str):
+            raise UsageError(f"query: {self.query!r} is not text")
+        whole_number("count", self.count)
+        whole_number("max_tokens", self.max_tokens)
         if not 1 <= self.count <= MAX_COUNT:
             raise UsageError(f"the number of passages must be from 1 to {MAX_COUNT}")
         if not MIN_LIMIT <= self.max_tokens <= MAX_TOKENS:
