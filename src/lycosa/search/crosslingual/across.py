@@ -32,7 +32,7 @@ from lycosa.search.presentation.results import MAX_HITS, Hit, SearchRequest, Sea
 from lycosa.search.query.filters import Filters
 from lycosa.search.query.language import query_language
 from lycosa.search.query.query import ParsedQuery, Restriction, clauses, parse_query
-from lycosa.search.query.syntax import LANGUAGE
+from lycosa.search.query.syntax import BY_DATE, LANGUAGE
 from lycosa.search.ranking.expression import AtLeast, DisMax, Expression, Leaf, Prefix, WithOptional
 from lycosa.search.ranking.ordering import Ranked, hosts_apart, reciprocal_ranks
 from lycosa.search.ranking.retrieve import STEM_EVIDENCE, TITLE_WEIGHT, URL_WEIGHT, WEIGHTS
@@ -73,8 +73,14 @@ class LanguageSearch:
         self._query = with_compounds(query, lambda term: index.statistics.holding(body, term) > 0)
         self._pages = max(1, index.info.languages.get(query.language, 0))
 
-    def find(self, limit: int, *, folded: bool = True, now_ms: int = 0) -> LanguageAnswer:
-        """Return the best pages with all words, or with some if fewer than `limit` have all."""
+    def find(
+        self, limit: int, *, folded: bool = True, by_date: bool = False, now_ms: int = 0
+    ) -> LanguageAnswer:
+        """Return the best pages with all words, or with some if fewer than `limit` have all.
+
+        `by_date`: the newest pages instead, with their dates as scores; with some words if no page
+        has all.
+        """
         slots = self._slots(self._query.terms, tuple(WEIGHTS))
         count = len(self._query.terms)
         if not slots:
@@ -97,10 +103,13 @@ class LanguageSearch:
                 limit,
                 excluded=self._excluded(),
                 folded=folded,
+                by_date=by_date,
                 now_ms=now_ms,
             )
-            if total >= limit:
+            if total >= (1 if by_date else limit):
                 break
+        if by_date:
+            return LanguageAnswer(self._query, total, pages, 1.0)
         return LanguageAnswer(
             self._query,
             total,
@@ -287,15 +296,16 @@ def answer_across(
         filters = request_filters(parsed, request)
         searches = [LanguageSearch(index, query, filters) for query in queries]
         now_ms = int(time.time() * 1000) // HOUR_MS * HOUR_MS
+        by_date = (request.order or parsed.order) == BY_DATE
         answers = [
-            search.find(offset + count, folded=request.folded, now_ms=now_ms) for search in searches
+            search.find(offset + count, folded=request.folded, by_date=by_date, now_ms=now_ms)
+            for search in searches
         ]
-        shares = _translated_shares(queries, uncovered)
-        ranked = merged(answers, shares)
-        if not filters.one_site:
+        ranked = merged(answers, () if by_date else _translated_shares(queries, uncovered))
+        if not (by_date or filters.one_site):
             ranked = hosts_apart(ranked, lambda item: item[1].host, request.per_host)
         units = [search.units() for search in searches]
-        if vectors is not None:
+        if vectors is not None and not by_date:
             text = " ".join(clause.text for clause in clauses(parsed.required))
             languages = {query.language for query in queries}
             units.append([unit for listed in units for unit in listed])
@@ -305,7 +315,7 @@ def answer_across(
             except EncoderError as error:
                 notes.append(encoder_note(error))
         hits = [
-            index.hits_of([page], units[number])[0]
+            index.hits_of([page._replace(score=0.0) if by_date else page], units[number])[0]
             for number, page in ranked[offset : offset + count]
         ]
         if request.spelling and not offset and _has_untranslated_word(queries):
