@@ -275,6 +275,7 @@ def as_text(snippet: Snippet) -> str:
         ("hi", "भाषा", "भाषाओं में हिन्दी", "[भाषाओं] में हिन्दी"),
         ("id", "membaca", "pembacaan buku", "[pembacaan] buku"),
         ("id", "menulis", "Ia menulis; penulis itu.", "Ia [menulis]; [penulis] itu."),
+        ("ko", "파운드", "돈 200파운드, 만파운드", "돈 [200파운드], [만파운드]"),
         ("ko", "cafe 인간", "서울 Café, 인간은 CAFÉ", "서울 [Café], [인간은] [CAFÉ]"),
         ("vi", "nguoi", "Người và người ta 中文", "[Người] và [người] ta 中文"),
         ("en", "absent", "nothing to see", "nothing to see"),
