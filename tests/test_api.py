@@ -214,6 +214,17 @@ def test_search_includes_pages_indexed_after_the_last_search(site: str, tmp_path
     assert [hit.title for hit in ws.search("movement")] == ["Compound eyes"]
 
 
+def test_one_text_is_a_list_of_texts(root: Path) -> None:
+    ws = Workspace(root)
+    assert ws.texts.find("MOTHS", ignore="case").run() is not None
+    with pytest.raises(UsageError, match="unknown collection 'none'"):
+        ws.watches.add("moths", collections="none")
+    with pytest.raises(UsageError, match="query: None is not text"):
+        ws.texts.passages(None)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="not a language code"):
+        ws.texts.passages("moths", language="english")
+
+
 def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
     ws = Workspace(tmp_path)
     with pytest.raises(WorkspaceError, match="is not a workspace"):
@@ -224,6 +235,8 @@ def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
         ws.crawl("http://127.0.0.1/", scope="planet")
     with pytest.raises(UsageError, match="not a duration"):
         ws.crawl("http://127.0.0.1/", delay="5 parsecs")
+    with pytest.raises(UsageError, match="not a language code"):
+        ws.search("x", language="english")
     with pytest.raises(AttributeError, match="no_such_thing"):
         _ = __import__("lycosa").no_such_thing
     assert not list(tmp_path.iterdir())

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lycosa import Workspace
+from lycosa.commands.inspection.passages import NO_PASSAGE
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.serve.app import create_app
 from tests.cli.conftest import run_here
@@ -93,6 +94,21 @@ def test_budget_and_filters_restrict_passages(site: tuple[str, str]) -> None:
     assert not workspace.texts.passages("password", language="de").passages
     assert not workspace.texts.passages("password", collection="other").passages
     assert not workspace.texts.passages("nowhereword").passages
+
+
+def test_operators_without_words_are_answered_with_a_note(site: tuple[str, str]) -> None:
+    texts = Workspace(site[1]).texts
+    assert texts.passages("lang:en").notes == [NO_PASSAGE]
+    assert texts.passages("coins", budget=20).notes == [NO_PASSAGE]
+    assert not texts.passages("nowhereword").notes
+
+
+def test_words_in_groups_rank_passages(site: tuple[str, str]) -> None:
+    texts = Workspace(site[1]).texts
+    plain = texts.passages("coins").passages
+    assert plain
+    for query in ("coins OR nowhereword", "(coins OR nowhereword) -absentword"):
+        assert [each.id for each in texts.passages(query).passages] == [each.id for each in plain]
 
 
 def test_the_api_returns_passages_and_chunks(site: tuple[str, str]) -> None:

@@ -102,6 +102,10 @@ def test_stored_pages_are_searched_in_every_script(root: str) -> None:
     scan = find_stored(root, ["nowhere"], site=f"{site.origin}/below/")
     assert list(scan.run()) == []
     assert scan.pages == 0
+    assert scan.complete
+    late = find_stored(root, ["wolf"], ["case"])
+    assert list(late.run(until_s=0.0)) == []
+    assert (late.pages, late.complete) == (0, False)
     with pytest.raises(UsageError):
         find_stored(root, ["  "])
 

@@ -103,6 +103,10 @@ def test_a_set_of_patterns_matches_like_each_pattern_alone(
     assert PatternSet(needles, folding).find(page) == expected
 
 
+def test_patterns_are_written_as_texts_of_pages() -> None:
+    assert normalized_text(" Donau\xaddampf\n schiff e\u0301 ") == "Donaudampf schiff é"
+
+
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize(
     ("page", "needle"),

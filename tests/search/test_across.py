@@ -268,6 +268,49 @@ def test_open_searcher_uses_added_and_removed_tables(root: str, tmp_path: Path) 
         remove_table(root, "more")
 
 
+def test_language_of_a_query_is_that_of_its_words_as_written(tmp_path: Path) -> None:
+    corpus = Corpus(str(tmp_path / "w"))
+    texts = {"en": ["The human eye"], "pt": ["O olho humano", "A mão humana", "O ser humano"]}
+    searcher = corpus.indexed(
+        [
+            (f"http://{language}{number}.test/", page(text, language=language))
+            for language, listed in texts.items()
+            for number, text in enumerate(listed)
+        ]
+    )
+    assert ask(searcher, "human", "pt-BR").translations[0].language == "en"
+    assert ask(searcher, "humano", "en").translations[0].language == "pt"
+
+
+def test_results_of_all_languages_are_sorted_by_date(tmp_path: Path) -> None:
+    corpus = Corpus(str(tmp_path / "w"))
+    texts = {"en": "A house, a house", "de": "Ein Haus am Fluss", "ms": "Rumah itu besar"}
+    day_ms = 86_400_000
+    searcher = corpus.indexed(
+        [
+            (
+                f"http://{language}{age}.test/",
+                page(
+                    texts[language],
+                    language=language,
+                    published_at=1_600_000_000_000 - age * day_ms,
+                ),
+            )
+            for age, language in enumerate(("ms", "en", "de", "ms", "en", "de"))
+        ]
+    )
+    for target, rows in (("de", GERMAN), ("ms", MALAY)):
+        path = tmp_path / f"en-{target}.tsv"
+        path.write_text(rows, encoding="utf-8")
+        add_dictionary(corpus.root, path)
+    newest_first = ["ms0", "en1", "de2", "ms3", "en4", "de5"]
+    for query, order in (("house", "date"), ("house sort:date", "")):
+        results = ask(searcher, query, order=order)
+        assert [url.partition(".")[0] for url in short_urls(results)] == newest_first
+    later = ask(searcher, "house", order="date", offset=4)
+    assert [url.partition(".")[0] for url in short_urls(later)] == newest_first[4:]
+
+
 def test_numbers_and_names_are_not_translated() -> None:
     edits: Edits = {}
     query = Translator(Sources(), parse_query("Debian 12"), "en", edits).into("ru")

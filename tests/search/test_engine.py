@@ -181,6 +181,23 @@ def test_request_parameters_filter_results(searcher: Searcher) -> None:
     assert searcher.search(SearchRequest("event", language="ja")).total == 0
 
 
+@pytest.mark.parametrize(
+    ("query", "options", "expected"),
+    [
+        ("Häusern", {"language": "de-CH"}, ["beta.test/haus"]),
+        ("event", {"host": "https://Blog.Alpha.test:80/"}, None),
+        ("event", {"host": "blog.alpha.test/nothing"}, []),
+    ],
+)
+def test_filters_of_a_request_are_read_like_those_of_a_query(
+    searcher: Searcher, query: str, options: dict[str, str], expected: list[str] | None
+) -> None:
+    if expected is None:
+        expected = short_urls(searcher.search(SearchRequest(query, host="blog.alpha.test")))
+        assert expected
+    assert short_urls(searcher.search(SearchRequest(query, **options))) == expected
+
+
 def test_hit_has_the_fields_of_the_page(searcher: Searcher) -> None:
     (hit,) = searcher.search(SearchRequest("garden")).hits
     assert (hit.title, hit.language, hit.host, hit.collection) == (
@@ -344,6 +361,9 @@ ONE_DOCS = {"one.test/docs/guide.html", "one.test/docs/", "www.one.test/docs/pap
             {"one.test/docs/", "www.one.test/docs/paper.pdf"},
         ),
         ("inurl:guide", {"one.test/docs/guide.html"}),
+        ("inurl:guide.html", {"one.test/docs/guide.html"}),
+        ("inurl:https://one.test/docs/guide.html", {"one.test/docs/guide.html"}),
+        ("http://one.test/docs/guide.html", {"one.test/docs/guide.html"}),
         ("inurl:docs spiders", ONE_DOCS),
         ("inanchor:guide", set()),
         ("filetype:pdf", {"www.one.test/docs/paper.pdf"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given, settings
@@ -48,9 +49,7 @@ def both(*texts: str) -> ClauseGroup:
         ("„eine Schleife“", ParsedQuery((Clause("eine Schleife", True),))),
         ("«boucle»", ParsedQuery((Clause("boucle", True),))),
         ("「人権」", ParsedQuery((Clause("人権", True),))),
-        ('"never closed', ParsedQuery((Clause("never closed", True),))),
         ('""', ParsedQuery()),
-        ('"', ParsedQuery()),
         ("a -b", ParsedQuery(words("a"), words("b"))),
         ('a -"b c"', ParsedQuery(words("a"), (Clause("b c", True),))),
         ("a - b", ParsedQuery(words("a", "-", "b"))),
@@ -72,6 +71,7 @@ def both(*texts: str) -> ClauseGroup:
         ("site:a.test site:b.test", ParsedQuery(restrictions=only("site", "a.test", "b.test"))),
         ("site: x", ParsedQuery(words("site:", "x"))),
         ("lang:DE Haus", ParsedQuery(words("Haus"), restrictions=only("lang", "de"))),
+        ("lang:fil,nb bahay", ParsedQuery(words("bahay"), restrictions=only("lang", "tl", "no"))),
         ("language:pt-BR casa", ParsedQuery(words("casa"), restrictions=only("lang", "pt"))),
         ("std::vector a:b", ParsedQuery(words("std::vector", "a:b"))),
         ("a OR b", ParsedQuery((either("a", "b"),))),
@@ -186,6 +186,23 @@ def test_negated_operator_without_negation_is_ignored_with_a_note() -> None:
     parsed = parse_query("-before:2020 x")
     assert (parsed.required, parsed.restrictions) == (words("x"), ())
     assert parsed.notes == ("before: cannot be negated with a minus; it was ignored",)
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ('"', ParsedQuery()),
+        ('"never closed', ParsedQuery(words("never", "closed"))),
+        ('"a b" "c d', ParsedQuery((Clause("a b", True), *words("c", "d")))),
+        ('(a b ")', ParsedQuery((both("a", "b"),))),
+        ('a OR "b -“c', ParsedQuery((either("a", "b"),), words("c"))),
+        ('intitle:"a', ParsedQuery((Clause("a", within="intitle"),))),
+        ('author:"Jane Doe', ParsedQuery(words("Doe"), restrictions=only("author", "jane"))),
+    ],
+)
+def test_unclosed_quotation_marks_are_ignored_with_a_note(text: str, parsed: ParsedQuery) -> None:
+    notes = ("a quotation mark that is not closed was ignored",)
+    assert parse_query(text) == replace(parsed, notes=notes)
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         for n in range(6)
     )
     corpus.commit_and_index(
-        [("http://rare.test/", page("A tarantella once.", language="en"))], shards=2
+        [("http://rare.test/", page("A tarantella and a nut once.", language="en"))], shards=2
     )
     return corpus.root
 
@@ -164,6 +164,7 @@ def test_misspelled_words_are_corrected(
         "12345",
         "site:en1.test",
         "http://nowhere.test/zzzz",
+        ".NET",
     ],
 )
 def test_correct_and_unknown_words_are_not_corrected(
@@ -274,6 +275,7 @@ def as_text(snippet: Snippet) -> str:
         ("hi", "भाषा", "भाषाओं में हिन्दी", "[भाषाओं] में हिन्दी"),
         ("id", "membaca", "pembacaan buku", "[pembacaan] buku"),
         ("id", "menulis", "Ia menulis; penulis itu.", "Ia [menulis]; [penulis] itu."),
+        ("ko", "파운드", "돈 200파운드, 만파운드", "돈 [200파운드], [만파운드]"),
         ("ko", "cafe 인간", "서울 Café, 인간은 CAFÉ", "서울 [Café], [인간은] [CAFÉ]"),
         ("vi", "nguoi", "Người và người ta 中文", "[Người] và [người] ta 中文"),
         ("en", "absent", "nothing to see", "nothing to see"),

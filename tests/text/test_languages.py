@@ -67,6 +67,8 @@ CASES = [
     ("ne", ["सङ्घीय", "संघीय"], ["सघन"]),
     ("ne", ["नेपाल", "नेपालको", "नेपालमा"], ["नेता"]),
     ("ne", ["२०८१", "2081"], []),
+    # Snowball leaves nothing of these function words; they are terms all the same.
+    ("ne", ["छ"], ["छ कि", "यो"]),
     # Snowball's Indonesian (Asian, Williams, Tahaghoghi: "Stemming Indonesian", ACSC 2005; Tala
     # 2003).
     ("id", ["baca", "membaca", "pembacaan", "dibaca"], ["bica"]),
@@ -91,6 +93,10 @@ CASES = [
     ("bo", ["པའི", "པ"], ["བ"]),
     ("bo", ["བོད་ཡིག", "བོད༌ཡིག"], ["བོད"]),
     ("bo", ["༢༠༢༤", "2024"], []),
+    # Digits above and below the line are digits, soft hyphens and vowel signs nothing.
+    ("ja", ["CO₂", "co2"], ["co"]),
+    ("hi", ["m²", "m2"], []),
+    ("de", ["Donau\u00addampf", "Donaudampf"], []),
     # Filipino has no stemmer; accents are written in dictionaries only.
     ("tl", ["buháy", "buhay"], ["bahay"]),
 ]

@@ -7,6 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lycosa.core.parameters import texts
+
 if TYPE_CHECKING:
     from lycosa.api.workspace import Workspace
     from lycosa.commands.feature_models import (
@@ -147,11 +149,11 @@ class Watches(Part):
         return add_watch(
             self._root,
             self._workspace.config(),
-            patterns,
-            ignore,
+            texts("patterns", patterns),
+            texts("ignore", ignore),
             name=name,
-            collections=collections,
-            notify=notify,
+            collections=texts("collections", collections),
+            notify=texts("notify", notify),
         )
 
     def remove(self, watch: str) -> WatchInfo:

@@ -21,7 +21,7 @@ from lycosa.commands.page_models import (
     VersionMarkdown,
 )
 from lycosa.core.errors import UsageError
-from lycosa.core.parameters import Duration, duration_ms, whole_number
+from lycosa.core.parameters import Duration, duration_ms, texts, whole_number
 
 if TYPE_CHECKING:
     from lycosa.captures.content import Versions
@@ -177,12 +177,14 @@ class WorkspaceStatistics(Part):
     @accepts(TermsArguments)
     def terms(self, **options: Unpack[TermsArguments]) -> TermsReport:
         """Count the words of stored pages. `options`: see `lycosa.api.options.TermsArguments`."""
+        from lycosa.commands.inspection.search import language_filter
         from lycosa.search.query.term_statistics import TermsRequest, workspace_terms
         from lycosa.url.site_name import site_name
 
         values: dict[str, Any] = {**options}
         site = values.pop("site", "")
         request = TermsRequest(
+            language=language_filter(values.pop("language", "")),
             host=site_name(site).host if site else "",
             since=values.pop("since", 0) or None,
             until=values.pop("until", 0) or None,
@@ -215,11 +217,12 @@ class Texts(Part):
             WorkspaceError: there is no workspace, or its index is damaged.
         """
         from lycosa.commands.inspection.passages import PassageRequest
-        from lycosa.commands.inspection.search import host_filter
+        from lycosa.commands.inspection.search import host_filter, language_filter
 
         values: dict[str, Any] = {**options}
         host = host_filter(values.pop("site", "")) or ""
-        request = PassageRequest(query, host=host, **values)
+        language = language_filter(values.pop("language", ""))
+        request = PassageRequest(query, language=language, host=host, **values)
         return self._passage_finder.find(request)
 
     @cached_property
@@ -246,7 +249,13 @@ class Texts(Part):
         """Find texts in stored pages: `run()` of the result yields the matches."""
         from lycosa.find.find import find_stored
 
-        return find_stored(self._root, patterns, ignore, site=site, collection=collection)
+        return find_stored(
+            self._root,
+            texts("patterns", patterns),
+            texts("ignore", ignore),
+            site=site,
+            collection=collection,
+        )
 
     @accepts(FindArguments)
     def find_in_site(
@@ -270,7 +279,8 @@ class Texts(Part):
             delay_ms=duration_ms("delay", values.pop("delay", None)),
         )
         max_age_ms = duration_ms("max_age", values.pop("max_age", "1d")) or 0
-        find = SiteFind(patterns, values.pop("ignore", ()), site, max_age_ms)
+        ignore = texts("ignore", values.pop("ignore", ()))
+        find = SiteFind(texts("patterns", patterns), ignore, site, max_age_ms)
         return find_in_site(call, find, **values)
 
     def submit(
@@ -288,7 +298,15 @@ class Texts(Part):
 
         config = submission_config(self._workspace, collection)
         age_ms = duration_ms("max_age", max_age) or 0
-        return submit_texts(self._root, config, urls, patterns, ignore, collection, age_ms)
+        return submit_texts(
+            self._root,
+            config,
+            texts("urls", urls),
+            texts("patterns", patterns),
+            texts("ignore", ignore),
+            collection,
+            age_ms,
+        )
 
 
 class Urls(Part):

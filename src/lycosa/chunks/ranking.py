@@ -17,7 +17,7 @@ from itertools import chain
 from lycosa.chunks.split import Chunk, plain_text
 from lycosa.index.schema import BODY_ROLE, text_field
 from lycosa.search.query.query import parse_query
-from lycosa.search.query.reading import read_by
+from lycosa.search.query.reading import read_by, words_in
 from lycosa.search.ranking.ordering import reciprocal_ranks
 from lycosa.search.ranking.sentence import sentence_terms
 from lycosa.search.ranking.statistics import K1, inverse_frequency
@@ -136,9 +136,8 @@ class PassageRanker:
             word.unit.phrase: count * weight(word.unit.phrase)
             for word, count in sentence.counts.items()
         }
-        for word in reading.words():
-            if word.required or word.prefix:
-                weights.setdefault(word.unit.phrase, weight(word.unit.phrase))
+        for word in words_in(sentence.others):
+            weights.setdefault(word.unit.phrase, weight(word.unit.phrase))
         return _QueryTerms(weights)
 
     def _weights(

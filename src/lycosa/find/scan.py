@@ -7,6 +7,8 @@ strings (bench/watch.py).
 
 from __future__ import annotations
 
+import math
+import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +36,9 @@ _COLUMNS = (*_KEY, "url", "fetched_at", "text")
 
 
 class Scan:
-    """One scan for some texts (`normalized_text`); `pages` and `bytes`: read so far."""
+    """One scan for some texts (`normalized_text`); `pages` and `bytes`: read so far. `complete`:
+    all pages were read.
+    """
 
     def __init__(
         self,
@@ -54,10 +58,12 @@ class Scan:
         self._collection = collection
         self.pages = 0
         self.bytes = 0
+        self.complete = False
 
-    def run(self) -> Iterator[StoredMatch]:
+    def run(self, until_s: float = math.inf) -> Iterator[StoredMatch]:
         """Yield each page that contains one of the texts, once per text, in the order of the
-        tables. A page of several collections is returned once.
+        tables. A page of several collections is returned once. No more pages are read after
+        `until_s` (`time.monotonic`).
         """
         only = [pl.col("collection") == self._collection] if self._collection else []
         if self._site is not None:
@@ -67,6 +73,8 @@ class Scan:
         for frame in _ahead(
             self._tables.batches("pages", _COLUMNS, only=pl.all_horizontal(only) if only else None)
         ):
+            if time.monotonic() > until_s:
+                return
             live = (
                 frame.join(gone, on=_KEY, how="anti", maintain_order="left")
                 if gone.height
@@ -82,6 +90,7 @@ class Scan:
                     if matches:
                         seen.add((host_key, url_key))
                         yield from matches
+        self.complete = True
 
     def _gone(self, only: Sequence[pl.Expr]) -> pl.DataFrame:
         """Return the pages that are gone, excluded or moved, whose last text is still stored."""

@@ -177,17 +177,14 @@ class ReadTools:
             scan = self._workspace.texts.find(
                 *texts, ignore=ignore, site=site, collection=collection
             )
-            deadline = time.monotonic() + FIND_TIME_S
             matches: list[StoredMatch] = []
-            complete = True
-            for match in scan.run():
-                if len(matches) == count or time.monotonic() > deadline:
-                    complete = False
+            for match in scan.run(time.monotonic() + FIND_TIME_S):
+                if len(matches) == count:
                     break
                 matches.append(replace(match, positions=match.positions[:_MAX_POSITIONS]))
         finally:
             self._finds.release()
-        return Untrusted(result=TextMatches(matches, scan.pages, complete))
+        return Untrusted(result=TextMatches(matches, scan.pages, scan.complete))
 
     @reports_errors
     def list_collections(self) -> Untrusted[list[CollectionSummary]]:

@@ -52,7 +52,7 @@ __all__ = [
     "analyzer_for",
 ]
 
-ANALYSIS_VERSION = 4
+ANALYSIS_VERSION = 5
 """Raise it when an analyzer gives other terms, so that indexes are rebuilt."""
 
 MEMO_WORDS = 40_000

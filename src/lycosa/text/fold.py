@@ -11,17 +11,23 @@ import unicodedata
 MAX_TERM_BYTES = 200
 """Longer tokens are not indexed; words have at most 150 bytes (Devanagari compounds)."""
 
-# The most frequent characters not in NFKC; replacing them is cheaper than normalising.
-_USUAL = (("\xa0", " "), ("…", "..."), ("\u2009", " "), ("\u202f", " "), ("²", "2"))
+# The most frequent characters not in NFKC, and the soft hyphen; replacing them is cheaper than
+# normalising.
+_USUAL = (("\xa0", " "), ("…", "..."), ("\u2009", " "), ("\u202f", " "), ("\xad", ""))
 
 # Names with signs, which tokenizers drop. Each pattern starts with one literal character: fast.
 _PLUSPLUS = re.compile(r"\+(?=\+)(?<=(?<![\w.])[A-Za-z]\+)\+(?![\w+])")
 _SHARP = re.compile(r"#(?<=(?<![\w.])[CcFf]#)(?![\w#])")
 _DOTNET = re.compile(r"\.(?:NET|net)(?<=(?<!\S)....)\b")
 
+# ICU ends a word at these digits, NFKC does not: CO₂ is one word like CO2.
+_SMALL_DIGITS = tuple(zip("²³₀₁₂₃₄₅₆₇₈₉", "230123456789", strict=True))
+
 _NAME_WORD = re.compile(r"\w+")
-_ARABIC_SCRIPT = re.compile("[\u0600-\u06ff]")
-_ARABIC_SIGNS = re.compile("[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]")
+_VOWEL_SIGNS = re.compile(
+    "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"  # Hebrew
+    "\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]"  # Arabic
+)
 # Digits of all scripts (Unicode property Nd).
 _DIGITS = {
     zero + value: ord("0") + value
@@ -33,7 +39,7 @@ _INVISIBLE = re.compile(
     "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\u180b-\u180e\ufe00-\ufe0f]"
 )
 # Characters that `plain` removes or replaces besides NFKC.
-_ODD = re.compile(f"[{_INVISIBLE.pattern[1:-1]}{_ARABIC_SIGNS.pattern[1:-1]}\u0130]")
+_ODD = re.compile(f"[{_INVISIBLE.pattern[1:-1]}{_VOWEL_SIGNS.pattern[1:-1]}\u0130]")
 _LATIN_LETTERS = str.maketrans(
     {
         "ß": "ss",
@@ -63,18 +69,22 @@ def compatible(text: str) -> str:
 
 
 def with_names(text: str) -> str:
-    """Spell out names with signs: C++ -> Cplusplus, C# -> Csharp, .NET -> dotnet."""
+    """Spell out names with signs: C++ -> Cplusplus, C# -> Csharp, .NET -> dotnet, CO₂ -> CO2."""
     if "+" in text:
         text = _PLUSPLUS.sub("plusplus", text)
     if "#" in text:
         text = _SHARP.sub("sharp", text)
     if "." in text:
         text = _DOTNET.sub("dotnet", text)
+    if not text.isascii():
+        for small, digit in _SMALL_DIGITS:
+            if small in text:
+                text = text.replace(small, digit)
     return text
 
 
 def plain(word: str) -> str:
-    """Fold a word: NFKC, case (Unicode 3.13 D145), digits, invisible and Arabic vowel signs."""
+    """Fold a word: NFKC, case (Unicode 3.13 D145), digits; drop invisible and vowel signs."""
     if word.isascii():
         return word.lower()
     if not word.isalpha() and max(word) >= _FIRST_DIGITS:  # scripts from Arabic on: may be a number
@@ -87,9 +97,7 @@ def plain(word: str) -> str:
     word = _INVISIBLE.sub("", compatible(word)).casefold()
     if not unicodedata.is_normalized("NFKC", word):
         word = unicodedata.normalize("NFKC", word)
-    if _ARABIC_SCRIPT.search(word):
-        word = _ARABIC_SIGNS.sub("", word)
-    return word
+    return _VOWEL_SIGNS.sub("", word)
 
 
 def without_accents(word: str) -> str:

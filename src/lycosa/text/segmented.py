@@ -175,7 +175,7 @@ class SegmentedAnalyzer:
         """Return the terms of a word by ICU: none for punctuation, several for compounds."""
         plain = fold.plain(word)
         if plain.isalnum():  # most words
-            term = fold.without_accents(self._stem(plain))
+            term = fold.without_accents(self._stem(plain) or plain)
             return (
                 [term]
                 if term
@@ -185,7 +185,7 @@ class SegmentedAnalyzer:
         return [
             term
             for piece in fold.pieces(plain)
-            if (term := fold.without_accents(self._stem(piece)))
+            if (term := fold.without_accents(self._stem(piece) or piece))
             and len(term.encode()) <= fold.MAX_TERM_BYTES
         ]
 

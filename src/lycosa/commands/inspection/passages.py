@@ -30,6 +30,8 @@ from lycosa.commands.search_models import (
 )
 from lycosa.config.settings import Config
 from lycosa.core.errors import EncoderError, UrlError, UsageError
+from lycosa.core.messages import Message
+from lycosa.core.parameters import whole_number
 from lycosa.core.units import format_time, milliseconds
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.export.markdown.pages import MarkdownPage, pages_at
@@ -54,6 +56,9 @@ FUSED = 100
 KEYWORD, VECTOR, HYBRID = RANKINGS = ("keyword", "vector", "hybrid")
 PAGES_BY_RANKING = {KEYWORD: PAGES, HYBRID: PAGES // 2, VECTOR: 1}
 """Pages of the search that are read. A hybrid search reads those of the nearest chunks, too."""
+NO_PASSAGE = Message(
+    "no_passage", "no passage of these pages contains a word of the query and fits into the budget"
+)
 
 
 @dataclass(slots=True, frozen=True)
@@ -78,6 +83,10 @@ class PassageRequest:
     ranking: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.query, str):
+            raise UsageError(f"query: {self.query!r} is not text")
+        whole_number("count", self.count)
+        whole_number("max_tokens", self.max_tokens)
         if not 1 <= self.count <= MAX_COUNT:
             raise UsageError(f"the number of passages must be from 1 to {MAX_COUNT}")
         if not MIN_LIMIT <= self.max_tokens <= MAX_TOKENS:
@@ -210,6 +219,8 @@ class PassageFinder:
                 notes.append(encoder_note(error))
         hits = [] if ranking == VECTOR else [hit for hit in results if not hit.source]
         pages, chosen = self._passages(request, hits, near, results.generation)
+        if results.total and not chosen:
+            notes.append(NO_PASSAGE)
         return PassagesResult(
             query=request.query,
             ranking=ranking,

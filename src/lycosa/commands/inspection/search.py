@@ -137,6 +137,7 @@ def open_vectors(storage: Storage, config: Config) -> NearestChunks | None:
 def search_request(
     query: str,
     *,
+    language: str = "",
     site: str = "",
     copies: bool = False,
     across: Sequence[str] | None = None,
@@ -155,6 +156,7 @@ def search_request(
         whole_number(name, options.get(name))
     request = SearchRequest(
         query,
+        language=language_filter(language) or None,
         host=host_filter(site),
         folded=not copies,
         across=None
@@ -170,6 +172,15 @@ def search_request(
     if request.feedback not in MODES:
         raise UsageError(f"--feedback {request.feedback}: choose {', '.join(MODES)}")
     return request
+
+
+def language_filter(language: str) -> str:
+    """Return the code of a language that a user names; "" without one. Raises UsageError."""
+    if not language:
+        return ""
+    from lycosa.text.identify import require_language
+
+    return require_language(language)
 
 
 def host_filter(site: str) -> str | None:

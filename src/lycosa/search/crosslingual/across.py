@@ -16,6 +16,7 @@ from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import EncoderError
 from lycosa.core.messages import Message
 from lycosa.index.schema import BODY_ROLE, TITLE_ROLE, URL_WORDS, text_field
+from lycosa.index.suggest.normalise import folded
 from lycosa.search.crosslingual.translated import (
     TYPED,
     Across,
@@ -31,14 +32,15 @@ from lycosa.search.presentation.results import MAX_HITS, Hit, SearchRequest, Sea
 from lycosa.search.query.filters import Filters
 from lycosa.search.query.language import query_language
 from lycosa.search.query.query import ParsedQuery, Restriction, clauses, parse_query
-from lycosa.search.query.syntax import LANGUAGE
+from lycosa.search.query.syntax import BY_DATE, LANGUAGE
 from lycosa.search.ranking.expression import AtLeast, DisMax, Expression, Leaf, Prefix, WithOptional
 from lycosa.search.ranking.ordering import Ranked, hosts_apart, reciprocal_ranks
-from lycosa.search.ranking.retrieve import TITLE_WEIGHT, URL_WEIGHT, WEIGHTS
-from lycosa.search.ranking.statistics import K1, inverse_frequency
+from lycosa.search.ranking.retrieve import STEM_EVIDENCE, TITLE_WEIGHT, URL_WEIGHT, WEIGHTS
+from lycosa.search.ranking.statistics import K1, WRITTEN, inverse_frequency
 from lycosa.text.analyze import Unit
 from lycosa.translation.source import Sources, Translation
 from lycosa.translation.workspace_tables import OpenTables
+from lycosa.url.languages import language_code
 
 # maximum weight of a word as typed, relative to its best translation
 TYPED_SHARE = 0.5
@@ -71,8 +73,14 @@ class LanguageSearch:
         self._query = with_compounds(query, lambda term: index.statistics.holding(body, term) > 0)
         self._pages = max(1, index.info.languages.get(query.language, 0))
 
-    def find(self, limit: int, *, folded: bool = True, now_ms: int = 0) -> LanguageAnswer:
-        """Return the best pages with all words, or with some if fewer than `limit` have all."""
+    def find(
+        self, limit: int, *, folded: bool = True, by_date: bool = False, now_ms: int = 0
+    ) -> LanguageAnswer:
+        """Return the best pages with all words, or with some if fewer than `limit` have all.
+
+        `by_date`: the newest pages instead, with their dates as scores; with some words if no page
+        has all.
+        """
         slots = self._slots(self._query.terms, tuple(WEIGHTS))
         count = len(self._query.terms)
         if not slots:
@@ -95,10 +103,13 @@ class LanguageSearch:
                 limit,
                 excluded=self._excluded(),
                 folded=folded,
+                by_date=by_date,
                 now_ms=now_ms,
             )
-            if total >= limit:
+            if total >= (1 if by_date else limit):
                 break
+        if by_date:
+            return LanguageAnswer(self._query, total, pages, 1.0)
         return LanguageAnswer(
             self._query,
             total,
@@ -285,15 +296,16 @@ def answer_across(
         filters = request_filters(parsed, request)
         searches = [LanguageSearch(index, query, filters) for query in queries]
         now_ms = int(time.time() * 1000) // HOUR_MS * HOUR_MS
+        by_date = (request.order or parsed.order) == BY_DATE
         answers = [
-            search.find(offset + count, folded=request.folded, now_ms=now_ms) for search in searches
+            search.find(offset + count, folded=request.folded, by_date=by_date, now_ms=now_ms)
+            for search in searches
         ]
-        shares = _translated_shares(queries, uncovered)
-        ranked = merged(answers, shares)
-        if not filters.one_site:
+        ranked = merged(answers, () if by_date else _translated_shares(queries, uncovered))
+        if not (by_date or filters.one_site):
             ranked = hosts_apart(ranked, lambda item: item[1].host, request.per_host)
         units = [search.units() for search in searches]
-        if vectors is not None:
+        if vectors is not None and not by_date:
             text = " ".join(clause.text for clause in clauses(parsed.required))
             languages = {query.language for query in queries}
             units.append([unit for listed in units for unit in listed])
@@ -303,7 +315,7 @@ def answer_across(
             except EncoderError as error:
                 notes.append(encoder_note(error))
         hits = [
-            index.hits_of([page], units[number])[0]
+            index.hits_of([page._replace(score=0.0) if by_date else page], units[number])[0]
             for number, page in ranked[offset : offset + count]
         ]
         if request.spelling and not offset and _has_untranslated_word(queries):
@@ -323,12 +335,9 @@ def answer_across(
 
 def request_filters(parsed: ParsedQuery, request: SearchRequest) -> Filters:
     """Return the filters of a query and of the options of its request."""
-    narrowed = (Restriction(LANGUAGE, request.language.lower()),) if request.language else ()
+    narrowed = (Restriction(LANGUAGE, request.only_language),) if request.language else ()
     return Filters(
-        "",
-        request.collection or "",
-        (request.host or "").lower(),
-        (*parsed.restrictions, *narrowed),
+        "", request.collection or "", request.only_site, (*parsed.restrictions, *narrowed)
     )
 
 
@@ -349,10 +358,11 @@ def _queries(
     first, *others = index.analysis.each()
     sources = tables.sources_for(first)
     index_languages = [language for language in index.languages if language]
-    source = across.source or query_language(
+    source = language_code(across.source) or query_language(
         parsed, index_languages, sources, _holding(index, parsed, index_languages), first
     )
-    targets = [language for language in across.languages or index_languages if language != source]
+    codes = [language_code(code) or code for code in across.languages]
+    targets = [code for code in codes or index_languages if code != source]
     edits = {(language, word): alternatives for language, word, alternatives in across.edits}
     translator = Translator(sources, parsed, source, edits, first)
     without = [language for language in targets if not sources.covers(source, language)]
@@ -426,21 +436,20 @@ def _translated_words(queries: Sequence[TranslatedQuery]) -> set[str]:
     }
 
 
-def _holding(index: OpenIndex, parsed: ParsedQuery, languages: Sequence[str]) -> dict[str, int]:
-    """Return the maximum number of pages of each language with the query's words."""
-    counts: dict[str, int] = {}
+def _holding(index: OpenIndex, parsed: ParsedQuery, languages: Sequence[str]) -> dict[str, float]:
+    """Return the pages of each language with the query's words as written; stems count a tenth."""
+    holding, counts = index.statistics.holding, dict[str, float]()
     for language in languages:
-        counts[language] = 0
+        pages = index.info.languages.get(language, 0)
+        written = text_field(WRITTEN, language)
+        counts[language] = 0.0
         for analyzer in index.analysis.all_of(language):
             name = text_field(BODY_ROLE, analyzer.field_set)
-            terms = [
-                term
+            held = [
+                min(pages, holding(written, folded(unit.surface or " ".join(unit.phrase))))
+                + STEM_EVIDENCE * min(pages, *(holding(name, term) for term in unit.phrase))
                 for clause in clauses(parsed.required)
                 for unit in analyzer.units(clause.text)
-                for term in unit.phrase
             ]
-            if terms:
-                held = min(index.statistics.holding(name, term) for term in terms)
-                counts[language] = max(counts[language], held)
-        counts[language] = min(counts[language], index.info.languages.get(language, 0))
+            counts[language] = max(counts[language], min(held, default=0.0))
     return counts

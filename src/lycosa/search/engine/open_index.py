@@ -199,16 +199,19 @@ class OpenIndex:
         *,
         excluded: Sequence[Leaf] = (),
         folded: bool = True,
+        by_date: bool = False,
         now_ms: int = 0,
     ) -> PageListing[Address]:
-        """Search for an expression; no result matches `excluded`."""
+        """Search for an expression; no result matches `excluded`. `by_date`: the scores are dates,
+        newest first.
+        """
         query = without(
             self._builder().filtered(expression, filters),
             [to_query(leaf, self._schema) for leaf in excluded],
         )
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Address]]]:
-            matches = self._search(query, limit, by_date=False, now_ms=now_ms)
+            matches = self._search(query, limit, by_date=by_date, now_ms=now_ms)
             return matches.total, matches.best
 
         return listing(fetch, 0, count, per_host=0, folded=folded)

@@ -268,13 +268,16 @@ def _across(
     if not answers:
         return SearchResults(request.text, 0, [], 0.0, request.offset, 0, [])
     notes = dict.fromkeys(note for each in answers for note in each.notes)
-    per_host = 0 if request.host or parse_query(request.text).sites else request.per_host
+    parsed = parse_query(request.text)
+    if (request.order or parsed.order) == BY_DATE:
+        hits = by_date(answers)
+    else:
+        per_host = 0 if request.host or parsed.sites else request.per_host
+        hits = hosts_apart(by_score(answers), attrgetter("host"), per_host)
     return SearchResults(
         request.text,
         sum(each.total for each in answers),
-        hosts_apart(by_score(answers), attrgetter("host"), per_host)[
-            request.offset : request.offset + request.count
-        ],
+        hits[request.offset : request.offset + request.count],
         0.0,
         request.offset,
         sum(each.generation for each in answers),

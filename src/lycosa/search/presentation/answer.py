@@ -154,10 +154,8 @@ def answer(source: AnswerSource[Place] | None, request: SearchRequest) -> Search
 def _search_query(
     source: AnswerSource[Place], parsed: ParsedQuery, request: SearchRequest
 ) -> SearchQuery:
-    language = (request.language or "").lower()
-    filters = Filters(
-        language, request.collection or "", (request.host or "").lower(), parsed.restrictions
-    )
+    language = request.only_language
+    filters = Filters(language, request.collection or "", request.only_site, parsed.restrictions)
     by_date = (request.order or parsed.order) == BY_DATE or not (parsed.required or parsed.similar)
     like = (
         next((like for url in link_targets(parsed.similar) if (like := source.likeness(url))), None)
@@ -238,7 +236,7 @@ def spelling_of(
     return other_spelling(
         request.text,
         parsed,
-        (request.language or "").lower(),
+        request.only_language,
         total,
         source.spelling_candidates,
         matches,

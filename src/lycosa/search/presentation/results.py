@@ -8,8 +8,10 @@ from dataclasses import field
 from lycosa.core.dataclass import dataclass
 from lycosa.search.crosslingual.translated import Across, TranslatedQuery
 from lycosa.search.presentation.snippet import Snippet
+from lycosa.search.query import syntax
 from lycosa.search.ranking.feedback import AUTO
 from lycosa.search.suggest.spelling import Spelling
+from lycosa.url.languages import language_code
 
 MAX_HITS = 1_000
 """Maximum of `offset` + `count` of a request."""
@@ -49,6 +51,18 @@ class SearchRequest:
     hops: int | None = None  # limit of forwarding to peers, within the configured one; 0: none
     spelling: bool = True
     snippets: bool = True  # False: hits have neither snippets nor marked titles
+
+    @property
+    def only_language(self) -> str:
+        """The language filter as `lang:` reads it; "": none."""
+        value = self.language or ""
+        return language_code(value) or value.lower()
+
+    @property
+    def only_site(self) -> str:
+        """The host filter as `site:` reads it; "": none."""
+        value = self.host or ""
+        return syntax.site(value) or value.lower()
 
 
 @dataclass(slots=True, frozen=True)

@@ -99,7 +99,8 @@ class Highlighter:
         self._surfaces: re.Pattern[str] | None = None
         if surfaces and analyzer.language in _UNSPACED:
             self._surfaces = re.compile("|".join(map(re.escape, surfaces)), re.IGNORECASE)
-        self._within_words = analyzer.name == _CUTS_PREFIXES
+        # Korean pairs of syllables also match within a word and after digits
+        self._within_words = analyzer.name == _CUTS_PREFIXES or analyzer.language == "ko"
         self._starts = None if analyzer.name in _CHANGES_LETTERS else self._word_starts()
         self._by_surface = {
             self._one_script(unit.surface).casefold(): number
@@ -191,7 +192,7 @@ class Highlighter:
     def _word_starts(self) -> set[str]:
         """Return the folded letters of which a word with a term of the query has one."""
         terms = self._terms
-        if self._within_words:
+        if self._analyzer.name == _CUTS_PREFIXES:
             return {term[1 : PREFIX_LETTERS + 1] or term for term in terms}
         starts = {
             term[: PREFIX_LETTERS if len(term) > PREFIX_LETTERS else PREFIX_LETTERS - 1]

@@ -43,7 +43,7 @@ def query_language(
     parsed: ParsedQuery,
     languages: Iterable[str],
     sources: Sources,
-    holding: Mapping[str, int] | None = None,
+    holding: Mapping[str, float] | None = None,
     analysis: Analysis = Analysis(),
 ) -> str:
     """Return the language of a query, an ISO 639 code.
@@ -53,7 +53,7 @@ def query_language(
 
     Args:
         languages: those of the index, most pages first.
-        holding: number of pages of each language with the words, if available.
+        holding: number of pages of each language with the words, if available; stems count less.
     """
     listed = dict.fromkeys(language for language in languages if language)
     text = " ".join(clause.text for clause in clauses(parsed.required))
@@ -75,7 +75,7 @@ def query_language(
     order = {language: -place for place, language in enumerate(candidates)}
     others = (*listed, PIVOT)
 
-    def rank(language: str) -> tuple[int, int, bool, int]:
+    def rank(language: str) -> tuple[int, float, bool, int]:
         analyzer = analysis.of(language)
         units = [
             unit for clause in clauses(parsed.required) for unit in analyzer.units(clause.text)

@@ -231,7 +231,10 @@ class _Reader:
         return part
 
     def _plain(self, within: str) -> Part | None:
-        text, start = self._text, self._place
+        text, start = self._text, self._quotation(self._place)
+        self._place = start
+        if start == len(text) or text[start].isspace() or text[start] == ")":
+            return None
         if text[start] in _CLOSING:
             content, self._place = _quoted(text, start)
             return self._counted(Clause(content, phrase=True, within=within)) if content else None
@@ -274,10 +277,21 @@ class _Reader:
                 opened -= 1
         return len(self._text)
 
+    def _quotation(self, place: int) -> int:
+        """Return the position after quotation marks that are not closed; they are ignored."""
+        text, end = self._text, place
+        while end < len(text) and text[end] in _CLOSING and not _quoted(text, end)[1]:
+            end += 1
+        if end > place:
+            self.notes.append(
+                Message("unclosed_quotation", "a quotation mark that is not closed was ignored")
+            )
+        return end
+
     def _restriction(self, operator: Operator, start: int, negative: bool) -> bool:
         """Read an operator's value; False: it is invalid, and searched for as words."""
-        text = self._text
-        if text[start] in _CLOSING:
+        text, start = self._text, self._quotation(start)
+        if start < len(text) and text[start] in _CLOSING:
             value, end = _quoted(text, start)
         else:
             end = self._word_end(start)
@@ -319,9 +333,7 @@ class _Reader:
 
 
 def _quoted(text: str, start: int) -> tuple[str, int]:
-    """Return the content of a quotation, and its end. Unclosed, it ends with the query."""
-    closing = _CLOSING[text[start]]
-    for place in range(start + 1, len(text)):
-        if text[place] in closing:
-            return text[start + 1 : place].strip(), place + 1
-    return text[start + 1 :].strip(), len(text)
+    """Return the content of a quotation, and its end; 0: it is not closed."""
+    places = [text.find(mark, start + 1) for mark in _CLOSING[text[start]]]
+    end = min((place for place in places if place > 0), default=-1)
+    return text[start + 1 : end].strip(), end + 1

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from lycosa.core.dataclass import dataclass
 from lycosa.search.query.query import Clause, ClauseGroup, ParsedQuery, Part
+from lycosa.search.query.syntax import IN_URL
 from lycosa.text.analyze import Analysis, Analyzer, Unit, analyzer_for
 
 
@@ -118,7 +119,7 @@ def _grouped(parts: list[QueryPart], *, every: bool) -> list[QueryPart]:
 
 def _units(analyzer: Analyzer, clause: Clause) -> list[Unit]:
     units = analyzer.units(clause.text)
-    if clause.phrase and len(units) > 1:
+    if (clause.phrase or clause.within == IN_URL) and len(units) > 1:
         return [Unit(tuple(term for unit in units for term in unit.phrase), "", clause.text)]
     return units
 

@@ -10,6 +10,7 @@ from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UrlError
 from lycosa.core.messages import Message
 from lycosa.text.fold import name_words
+from lycosa.url.languages import language_code
 from lycosa.url.normalise import normalise
 
 SITE, LANGUAGE, FILETYPE, COLLECTION, LINK, SIMILAR, BEFORE, AFTER, SORT = (
@@ -20,7 +21,6 @@ IN_TITLE, IN_URL, IN_ANCHOR = "intitle", "inurl", "inanchor"
 
 BY_DATE, BY_RELEVANCE = "date", "relevance"
 
-_LANGUAGE = re.compile(r"^[a-z]{2,3}(?:[-_][a-z0-9]+)*\Z")
 _NAME = re.compile(r"^[\w.-]{1,64}\Z")
 _TYPE = re.compile(r"^\.?[a-z0-9]{1,8}\Z")
 _KIND = re.compile(r"^[A-Za-z]{2,50}\Z")
@@ -52,12 +52,6 @@ def site(value: str) -> str:
     path = path.strip("/")
     host_name = re.sub(r":\d+$", "", authority).strip(".")
     return f"{host_name}/{path}" if path else host_name
-
-
-def language(value: str) -> str:
-    """Convert `pt-BR` to `pt`; "" if it is invalid."""
-    value = value.lower()
-    return re.split(r"[-_]", value)[0] if _LANGUAGE.match(value) else ""
 
 
 def filetype(value: str) -> str:
@@ -158,7 +152,7 @@ OPERATORS: tuple[Operator, ...] = (
         "XX",
         "Pages in this language (ISO 639 code). Several: any of them.",
         "lang:de",
-        language,
+        language_code,
         Message("wants_lang", "a language code, as in lang:de"),
     ),
     Operator(
@@ -276,7 +270,7 @@ _PLAIN = (
     (
         '"a phrase"',
         "These words in this order, next to each other. "
-        "The quotes “…”, „…“, «…» and 「…」 work too.",
+        "The quotes “…”, „…“, «…» and 「…」 work too. A mark that is not closed is ignored.",
         '"event loop"',
     ),
     ('-word, -"a phrase", -(…)', "Pages without it.", 'jaguar -car -"big cat"'),

@@ -26,6 +26,7 @@ from lycosa.index.schema import (
     TITLE_ROLE,
     URL_WORDS,
     text_field,
+    url_words,
 )
 from lycosa.index.suggest.normalise import folded
 from lycosa.search.engine.search_query import ANY, REQUIRE_ALL, SENTENCE, SearchQuery
@@ -58,7 +59,7 @@ from lycosa.search.ranking.statistics import (
     correction,
     inverse_frequency,
 )
-from lycosa.text.analyze import Unit, analyzer_for
+from lycosa.text.analyze import Unit
 
 WEIGHTS = {TITLE_ROLE: 3.0, HEADINGS_ROLE: 1.0, BODY_ROLE: 1.0, FULL_ROLE: 0.1, ANCHOR_ROLE: 1.0}
 """Field weights for keywords, chosen on known-item search (bench/search.py); halving or doubling
@@ -400,7 +401,7 @@ def _somewhere(
 @functools.lru_cache(maxsize=4_096)
 def _plain_terms(text: str) -> tuple[str, ...]:
     """Return a word as it is among the words of a URL. Cached as `_written` is."""
-    return tuple(analyzer_for("").terms(text))
+    return tuple(url_words(text))
 
 
 _written = functools.lru_cache(maxsize=4_096)(folded)  # all readings need the same words

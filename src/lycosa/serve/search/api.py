@@ -30,6 +30,7 @@ from lycosa.search.presentation.results import FACETS, PER_HOST
 from lycosa.search.query.term_statistics import TermsReport, TermsRequest, workspace_terms
 from lycosa.serve.services import ServicesDep
 from lycosa.serve.web.problems import ERRORS
+from lycosa.url.languages import language_code
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_QUERY = 2_000
@@ -147,7 +148,7 @@ class TermsParameters(PageFilters):
         """Return the count that the parameters describe."""
         return TermsRequest(
             self.n,
-            self.lang,
+            language_code(self.lang) or self.lang,
             self.site,
             self.collection,
             _ms(self.since),

@@ -21,6 +21,7 @@ from lycosa.search.suggest.completion import MAX_SUGGESTIONS, Suggestion, Sugges
 from lycosa.serve.search.api import MAX_COUNT, MAX_QUERY
 from lycosa.serve.services import ServicesDep
 from lycosa.serve.web.problems import ERRORS
+from lycosa.url.languages import language_code
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 SUGGESTIONS = "application/x-suggestions+json"
@@ -49,7 +50,7 @@ def suggest(services: ServicesDep, q: Typed, lang: Lang = "", n: N = SUGGESTED) 
     the beginning of a word.
     """
     started = time.perf_counter()
-    suggestions = services.source.suggest(SuggestRequest(q, n, lang.lower()))
+    suggestions = services.source.suggest(SuggestRequest(q, n, language_code(lang)))
     took_ms = round((time.perf_counter() - started) * 1000, 3)
     return Suggested(q, took_ms, suggestions)
 
@@ -61,7 +62,7 @@ def suggest(services: ServicesDep, q: Typed, lang: Lang = "", n: N = SUGGESTED) 
 )
 def browser_suggestions(services: ServicesDep, q: Typed = "", lang: Lang = "") -> JSONResponse:
     """Return the query and its completions (OpenSearch Suggestions 1.1)."""
-    suggestions = services.source.suggest(SuggestRequest(q, SUGGESTED, lang.lower()))
+    suggestions = services.source.suggest(SuggestRequest(q, SUGGESTED, language_code(lang)))
     return JSONResponse([q, [each.text for each in suggestions]], media_type=SUGGESTIONS)
 
 
