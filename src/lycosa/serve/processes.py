@@ -47,8 +47,7 @@ def serve_workspace(report: Report, served: ServerOptions) -> None:
 
 
 class ServerProcesses:
-    """Use as a context manager: on entering, the pages are served or an error is raised; after that
-    they are kept up.
+    """Use as a context manager: after `start` the pages are served and kept up until it ends.
 
     With several `processes` the kernel deals connections out among them; a session opened at one is
     good at all.
@@ -67,8 +66,13 @@ class ServerProcesses:
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> ServerProcesses:
-        """Raises WorkError or UsageError if they cannot be served: the port is taken, the address
-        is not ours.
+        return self
+
+    def start(self) -> None:
+        """Return when the pages are served.
+
+        Raises:
+            WorkError, UsageError: the port is taken, or the address is not this machine's.
         """
         if self._served.shared:
             with listen(self._served.host, self._served.port):
@@ -84,9 +88,7 @@ class ServerProcesses:
         if not self._started.wait(_START_S):
             self._error = f"the web server did not accept connections within {_START_S:g} s"
         if self._error:
-            self._end()
             raise WorkError(self._error)
-        return self
 
     def __exit__(
         self,
@@ -94,9 +96,6 @@ class ServerProcesses:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._end()
-
-    def _end(self) -> None:
         self._ending.set()
         for thread in self._threads:
             thread.join()
