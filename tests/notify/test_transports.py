@@ -97,6 +97,7 @@ def test_the_guard_stands_before_webhooks() -> None:
         assert failed.value.retry
         by_name.close()
         assert not receiver.came
+    notifier_of("webhook https://9lives.example/", Config()).close()  # a name, not an address
 
 
 def test_a_webhook_that_hangs_times_out(tmp_path: Path) -> None:

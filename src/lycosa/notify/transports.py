@@ -213,7 +213,7 @@ class _Webhook:
         ]
         guard = AddressGuard(allowed)
         if (
-            (host[:1].isdigit() or ":" in host)
+            (":" in host or host.rpartition(".")[2].isdigit())
             and not guard.permits(host, port, host)
             and not config.fetch.connect_to
         ):
