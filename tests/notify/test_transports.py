@@ -122,7 +122,7 @@ def test_a_command_that_fails_hangs_or_is_missing(
     with pytest.raises(DeliveryError, match="code 3: disk full") as failed:
         notifier_of("command sh -c 'echo disk full >&2; exit 3'", config).send(NOTICE)
     assert failed.value.retry
-    with pytest.raises(DeliveryError, match="code 1$"):
+    with pytest.raises(DeliveryError, match=r"code 1$"):
         notifier_of("command false", config).send(NOTICE)
     with pytest.raises(DeliveryError, match="did not exit"):
         notifier_of(f"command sh -c 'sleep 5; touch {tmp_path}/late'", config).send(NOTICE)
