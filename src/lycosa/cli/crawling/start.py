@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from typing import Annotated
 
 import typer
@@ -93,4 +95,6 @@ def demo(
     """
     from lycosa.commands.demo.demo import run_demo
 
+    # so that the command which is running ends too
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     run_demo(url=url, pages=pages, serve=not no_serve)
