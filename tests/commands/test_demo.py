@@ -233,6 +233,7 @@ def test_demo_does_not_overwrite_a_folder_that_is_not_a_workspace(tmp_path: Path
     file.write_text("years of work")
     with pytest.raises(UsageError, match="not a Lycosa workspace"):
         run_demo(serve=False, folder=tmp_path, say=lambda line: None)
+    run("demo", "--pages", "3", cwd=tmp_path).expect(2, err=("--pages requires --url",))
     assert file.read_text() == "years of work"
 
 
