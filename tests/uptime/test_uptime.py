@@ -362,3 +362,5 @@ def test_every_error_has_a_cause_and_equal_errors_have_equal_texts() -> None:
         for ms in (0, 12)
     }
     assert messages == {"Failed to connect to x:1: Could not connect"}
+    refused = exchange(error="address_refused", text="Could not connect")
+    assert "not a public address" in evaluate_check(monitor, refused).text
