@@ -130,6 +130,8 @@ def test_schedule_delays_and_settings_are_shown(here: Lycosa, workspace: str, si
     entry = document["collections"][0]  # type: ignore[index]
     assert entry["due_at"] > entry["visited_at"].replace(" ", "T")[:19]
     assert document["host_clock"][0]["rules"][0] == {"rule": "crawl_delay", "ms": 200}  # type: ignore[index]
+    assert entry["settings"]["host_pages"] == 5
+    assert "domain_pages" not in entry["settings"]  # not counted without a limit
 
 
 def test_sitemap_and_its_urls_are_explained(here: Lycosa, workspace: str, site: Nginx) -> None:

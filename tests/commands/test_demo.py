@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urldefrag, urljoin, urlsplit
 
+import psutil
 import pytest
 
 import lycosa
@@ -28,7 +30,8 @@ from lycosa.commands.demo.demo import (
     serve_demo_web,
 )
 from lycosa.core.errors import UsageError, WorkError
-from tests.cli.conftest import printed, run
+from tests import waiting
+from tests.cli.conftest import LYCOSA, printed, run
 from tests.servers.demo import web as web
 
 BROKEN = "/drawings-1998.html"
@@ -230,6 +233,7 @@ def test_demo_does_not_overwrite_a_folder_that_is_not_a_workspace(tmp_path: Path
     file.write_text("years of work")
     with pytest.raises(UsageError, match="not a Lycosa workspace"):
         run_demo(serve=False, folder=tmp_path, say=lambda line: None)
+    run("demo", "--pages", "3", cwd=tmp_path).expect(2, err=("--pages requires --url",))
     assert file.read_text() == "years of work"
 
 
@@ -251,6 +255,17 @@ def test_demo_crawls_and_searches_over_an_earlier_demo(tmp_path: Path) -> None:
     assert re.search(
         r"^ 1\. 龙井茶 .*\n +http://127\.0\.2\.4:\d+/longjing\.html +zh ", chinese, re.MULTILINE
     )
+
+
+def test_sigterm_ends_the_running_command_too(tmp_path: Path) -> None:
+    with subprocess.Popen([*LYCOSA, "demo"], cwd=tmp_path, stdout=subprocess.PIPE) as demo:
+        assert demo.stdout is not None
+        next(line for line in demo.stdout if line.startswith(b"$ lycosa"))
+        waiting.until(lambda: psutil.Process(demo.pid).children(), 30)
+        (command,) = psutil.Process(demo.pid).children()
+        demo.terminate()
+        assert demo.wait(60) == 128 + signal.SIGTERM
+    assert not command.is_running()
 
 
 def test_crawl_finds_every_page_and_obeys_robots_txt(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import struct
 import sys
 import threading
 import time
+import urllib.request
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 
 from lycosa.daemon.daemon import live_status
 from lycosa.daemon.metrics_port import metrics_served
+from lycosa.store.workspace import Workspace
 from tests.crawl.kills import lycosa
 from tests.daemon.daemons import LIMIT_S, QUICK, Running, collection, daemon, rows, site
 from tests.servers.disks import fill, small_disk
@@ -313,3 +315,10 @@ def test_reset_of_a_metrics_connection_is_not_reported(
         while any("process_request" in thread.name for thread in threading.enumerate()):
             time.sleep(0.01)
     assert capsys.readouterr().err == ""
+
+
+def test_metrics_are_served_at_an_ipv6_address(tmp_path: Path) -> None:
+    Workspace.create(str(tmp_path / "w"))
+    with metrics_served(str(tmp_path / "w"), 0, "::1") as address:
+        assert address.startswith("http://[::1]:")
+        assert b"lycosa_build_info" in urllib.request.urlopen(address, timeout=30).read()

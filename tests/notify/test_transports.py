@@ -97,6 +97,7 @@ def test_the_guard_stands_before_webhooks() -> None:
         assert failed.value.retry
         by_name.close()
         assert not receiver.came
+    notifier_of("webhook https://9lives.example/", Config()).close()  # a name, not an address
 
 
 def test_a_webhook_that_hangs_times_out(tmp_path: Path) -> None:
@@ -121,6 +122,8 @@ def test_a_command_that_fails_hangs_or_is_missing(
     with pytest.raises(DeliveryError, match="code 3: disk full") as failed:
         notifier_of("command sh -c 'echo disk full >&2; exit 3'", config).send(NOTICE)
     assert failed.value.retry
+    with pytest.raises(DeliveryError, match=r"code 1$"):
+        notifier_of("command false", config).send(NOTICE)
     with pytest.raises(DeliveryError, match="did not exit"):
         notifier_of(f"command sh -c 'sleep 5; touch {tmp_path}/late'", config).send(NOTICE)
     assert not (tmp_path / "late").exists()
@@ -160,7 +163,7 @@ def test_targets_are_made_absolute_and_redacted(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert checked_target("file out.jsonl", Config()) == f"file {tmp_path}/out.jsonl"
-    for wrong in ("file no/where", "file .", "command no-such-program-here"):
+    for wrong in ("file no/where", "file .", "file /dev/null", "command no-such-program-here"):
         with pytest.raises(UsageError):
             checked_target(wrong, Config())
     assert (

@@ -124,6 +124,27 @@ def test_a_server_that_does_not_start_is_reported(
     Workspace.create(str(tmp_path / "w"))
     with (
         pytest.raises(WorkError, match="did not accept connections within"),
-        ServerProcesses(ServerOptions(str(tmp_path / "w"), "127.0.6.44", 0, ()), print),
+        ServerProcesses(ServerOptions(str(tmp_path / "w"), "127.0.6.44", 0, ()), print) as server,
     ):
-        pass
+        server.start()
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "--serve"), ("serve", "--processes", "2"), ("serve",)], ids=" ".join
+)
+def test_a_signal_is_obeyed_as_soon_as_the_address_is_printed(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    workspace = tmp_path / "w"
+    Workspace.create(str(workspace))
+    (workspace / "lycosa.toml").write_text(QUICK + collection("one", "http://127.0.6.45:9/"))
+    command = [*RUN, "-w", str(workspace), *words, "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        try:
+            assert process.stdout is not None
+            assert b"Serving the search page at" in process.stdout.readline()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(LIMIT_S) == 0
+            assert b"Traceback" not in process.stdout.read()
+        finally:
+            process.kill()

@@ -14,9 +14,9 @@ from lycosa.serve.app import create_app
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
-from lycosa.uptime.monitors import monitors_of
+from lycosa.uptime.monitors import add_monitor, monitors_of
 from lycosa.url.keys import Identifier
-from tests.serve.client import JSON, Client, bearer_headers
+from tests.serve.client import JSON, Client, bearer_headers, sign_in
 
 URL = "http://example.org/"
 MINUTE = 60_000
@@ -114,6 +114,17 @@ def test_monitor_is_added_reported_and_removed_with_a_token(
     assert client.request("DELETE", "/api/v1/uptime", {"url": URL}, key).status_code == 204
     assert monitors_of(workspace.storage, Config()) == {}
     assert client.request("DELETE", "/api/v1/uptime", {"url": URL}, key).status_code == 400
+
+
+def test_configured_monitors_have_no_button_that_removes_them(
+    workspace: Workspace, client: Client, key: dict[str, str]
+) -> None:
+    (Path(workspace.root) / "lycosa.toml").write_text(f"[[monitor]]\nurl = '{URL}'\n")
+    add_monitor(workspace.root, Config(), {"url": f"{URL}added"})
+    session, _ = sign_in(client, key["authorization"].removeprefix("Bearer "))
+    page = client.get("/uptime", headers=session).text
+    assert f'name="url" value="{URL}added"' in page
+    assert f'name="url" value="{URL}"' not in page
 
 
 @pytest.mark.proves("access-callers", "access-remote-targets")

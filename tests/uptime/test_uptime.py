@@ -16,7 +16,7 @@ from lycosa.commands.maintenance.exclude import exclude_and_purge
 from lycosa.config.monitor import Monitor
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Config
-from lycosa.core.clock import SystemClock
+from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.errors import FetchError, UsageError
 from lycosa.core.records import CHECKS, Exchange, Visit, VisitKind
 from lycosa.crawl.session.session import SessionOptions, open_session
@@ -24,6 +24,7 @@ from lycosa.store.log.claim import Claim
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import add_monitor, monitors_of, remove_monitor
+from lycosa.uptime.report import live_status
 from lycosa.uptime.results import evaluate_check
 from tests import waiting
 from tests.cli.conftest import LYCOSA
@@ -104,7 +105,7 @@ def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(
             expired.stop()
             expired.certificate = expired_certificate(tmp_path, "old", "IP:127.0.0.1", authority)
             expired.start()
-            until(process, workspace, lambda: "is down" in (workspace / "output").read_text())
+            until(process, workspace, lambda: "has been down" in (workspace / "output").read_text())
             # killed while some outages are confirmed and others are not
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -194,6 +195,19 @@ def test_a_daemon_monitors_during_a_crawl_and_after_its_worker_is_killed(
         assert report["pages"]["pages"] == 9
         assert [each["url"] for each in report["monitors"]] == [home]
         assert "no errors" in lycosa(tmp_path / "ws", "check", "--deep")
+
+
+def test_only_a_process_that_runs_the_checks_has_a_live_state(tmp_path: Path) -> None:
+    root, workspace = tmp_path / "ws", Workspace.create(str(tmp_path / "ws"))
+    with ControllableServer() as server:
+        add_monitor(str(root), Config(), {"url": server.url, **QUICK})
+        with monitor_process(root) as process:
+            until(process, root, lambda: states(root).get(server.url) == "up")
+            live = live_status(workspace)
+            assert live is not None
+            assert live.monitors[server.url].checked_at <= live.written_at
+        with workspace.own("crawl", ManualClock(live.written_at + 60_000)):
+            assert live_status(workspace) is None
 
 
 def test_invalid_monitors_are_refused_with_a_reason(tmp_path: Path) -> None:
@@ -348,3 +362,5 @@ def test_every_error_has_a_cause_and_equal_errors_have_equal_texts() -> None:
         for ms in (0, 12)
     }
     assert messages == {"Failed to connect to x:1: Could not connect"}
+    refused = exchange(error="address_refused", text="Could not connect")
+    assert "not a public address" in evaluate_check(monitor, refused).text

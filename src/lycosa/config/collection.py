@@ -158,7 +158,7 @@ class Collection(SettingsSection):
     daily_at: str = Field(
         "03:00",
         pattern=r"^([01]\d|2[0-3]):[0-5]\d$",
-        description="With recrawl `daily`: time of day, in UTC.",
+        description="With recrawl `daily`: time of day as HH:MM, in UTC.",
     )
     fetches_per_day: int = Field(
         10_000,

@@ -220,7 +220,7 @@ class Daemon:
         old, self._plan = self._plan, plan
         self._files.watch(plan.config)
         if (plan.config, plan.jobs) != (old.config, old.jobs):
-            self._report(f"{source} was reloaded; collections: {', '.join(plan.names)}")
+            self._report(f"{source} was reloaded; collections: {', '.join(plan.names) or 'none'}")
             self._adopt(plan, old)
         elif reload_requested:
             self._report(f"{source} was reloaded: no changes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,15 +29,18 @@ def metrics_served(root: str, port: int, host: str = "127.0.0.1") -> Iterator[st
     class Handler(_Handler):
         meter = Meter(root)
 
+    class Server(_Server):
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
     try:
-        server = _Server((host, port), Handler)
+        server = Server((host, port), Handler)
     except (OSError, OverflowError) as error:
         raise WorkError(
             f"the metrics cannot be served at {host}:{port}: {error}; choose another --metrics-port"
         ) from None
     thread = start_thread(server.serve_forever, 0.2, name="metrics", on_error=OnError.RESTART)
     try:
-        yield f"http://{host}:{server.server_port}{PATH}"
+        yield f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}{PATH}"
     finally:
         server.shutdown()
         thread.join()

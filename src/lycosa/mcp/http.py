@@ -73,8 +73,7 @@ def serve_http(
                 timeout_graceful_shutdown=5,
             )
             announce(f"Serving MCP at {address_of(listener)}mcp. Press Ctrl-C to stop.")
-            with contextlib.suppress(KeyboardInterrupt):
-                uvicorn.Server(config).run(sockets=[listener])
+            uvicorn.Server(config).run(sockets=[listener])
         finally:
             close()
 

@@ -145,10 +145,11 @@ def checked_target(target: str, config: Config) -> str:
         rest = shlex.join([os.path.abspath(document), *arguments])
     elif kind == "file":
         rest = os.path.abspath(os.path.expanduser(rest))
-        if os.path.isdir(rest) or not os.path.isdir(os.path.dirname(rest)):
+        is_special = os.path.exists(rest) and not os.path.isfile(rest)
+        if is_special or not os.path.isdir(os.path.dirname(rest)):
             raise UsageError(
                 f"{rest} cannot be used as a file: its folder must exist, and it "
-                "must not be a folder itself"
+                "must not be a folder, pipe or device itself"
             )
     else:
         rest = _web_address(rest)
@@ -213,7 +214,7 @@ class _Webhook:
         ]
         guard = AddressGuard(allowed)
         if (
-            (host[:1].isdigit() or ":" in host)
+            (":" in host or host.rpartition(".")[2].isdigit())
             and not guard.permits(host, port, host)
             and not config.fetch.connect_to
         ):
@@ -344,7 +345,8 @@ class _Command:
                 stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - _MAX_EXCERPT))
                 excerpt = " ".join(stderr.read().decode(errors="replace").split())
                 raise DeliveryError(
-                    f"{self._command[0]} exited with code {process.returncode}: {excerpt}",
+                    f"{self._command[0]} exited with code {process.returncode}"
+                    + (f": {excerpt}" if excerpt else ""),
                     retry=True,
                 )
 

@@ -47,8 +47,8 @@ def serve_workspace(report: Report, served: ServerOptions) -> None:
 
 
 class ServerProcesses:
-    """Use as a context manager: on entering, the pages are served or an error is raised; from then
-    on, processes that die are restarted.
+    """Use as a context manager: after `start`, the pages are served, and processes that die are
+    restarted, until its end.
 
     With several `processes` the kernel distributes the connections among them; a session opened at
     one is valid at all.
@@ -67,8 +67,13 @@ class ServerProcesses:
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> ServerProcesses:
-        """Start serving. Raises WorkError or UsageError if that fails: the port is in use, or the
-        address is not one of this machine.
+        return self
+
+    def start(self) -> None:
+        """Start serving, and return when the pages are served.
+
+        Raises:
+            WorkError, UsageError: the port is in use, or the address is not one of this machine.
         """
         if self._served.shared:
             with listen(self._served.host, self._served.port):
@@ -84,9 +89,7 @@ class ServerProcesses:
         if not self._started.wait(_START_S):
             self._error = f"the web server did not accept connections within {_START_S:g} s"
         if self._error:
-            self._end()
             raise WorkError(self._error)
-        return self
 
     def __exit__(
         self,
@@ -94,9 +97,6 @@ class ServerProcesses:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._end()
-
-    def _end(self) -> None:
         self._ending.set()
         for thread in self._threads:
             thread.join()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import os
 import resource
@@ -96,9 +95,8 @@ def run_server(
             f"Serving the search page at {address} and the API at {address}api/v1. "
             "Press Ctrl-C to stop."
         )
-        # uvicorn has already ended its connections and raises the signal again
-        with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listener])
+        # uvicorn ends its connections at a signal and raises it again
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 async def _make_ready(app: ASGIApp) -> None:

@@ -14,6 +14,7 @@ from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.core.records import KINDS_WITHOUT_ROWS
+from lycosa.core.units import format_time
 from lycosa.store.tables.live import LiveTables, read_live
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.history import mark_offline, read_checks, replay_checks
@@ -217,12 +218,15 @@ def urgency(monitor: MonitorReport) -> tuple[int, str]:
 
 def live_status(workspace: Workspace) -> LiveStatus | None:
     """Return the state that the process which runs the checks has written; None without one."""
-    if workspace.owner() is None:
+    owner = workspace.owner()
+    if owner is None:
         return None
     try:
-        return LiveStatus.model_validate_json(workspace.storage.read(LIVE) or b"")
+        status = LiveStatus.model_validate_json(workspace.storage.read(LIVE) or b"")
     except ValidationError:
         return None
+    # `lycosa crawl` makes no checks: then the file is of an earlier process
+    return status if format_time(status.written_at) >= owner.started_at else None
 
 
 class _ReportBuilder:

@@ -80,6 +80,8 @@ def evaluate_check(
         error = FetchError(exchange.error)
         verdict: str = _CAUSES.get(error, Cause.CONTENT)
         text = _TIME.sub("", exchange.error_text) or str(error)
+        if error is FetchError.ADDRESS_REFUSED:  # libcurl only reports that it could not connect
+            text = "not a public address: add the monitor with `lycosa monitor add` on the server"
     else:
         headers = parse_head(exchange.response_head)
         decoded = decode_with(exchange, headers, MAX_DECODED_BYTES)

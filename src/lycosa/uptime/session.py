@@ -5,6 +5,7 @@ The crawl, or `lycosa monitor run`, calls `Uptime.tick` once a second.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -170,7 +171,8 @@ class Uptime:
             monitors={url: self._live_monitor(url, checker) for url in checker.monitors},
         )
         with suppress(OSError):  # for example a full disk, which pauses the crawl
-            self._workspace.storage.replace(LIVE, f"{status.model_dump_json()}\n".encode())
+            # `model_dump_json` would write dates, which the model does not read
+            self._workspace.storage.replace(LIVE, f"{json.dumps(status.model_dump())}\n".encode())
 
     def _live_monitor(self, url: str, checker: Checker) -> LiveMonitor:
         state = self._detector.states[url]

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from lycosa.cli.output import note
 from lycosa.core.units import format_size, number_of
@@ -99,6 +99,16 @@ def stop_on_signals(crawl: Stoppable) -> None:
         )
         crawl.stop()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+
+
+def exit_on_signals() -> None:
+    """Let Ctrl-C and SIGTERM end a server with exit code 0, also while it starts."""
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(0)
 
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from lycosa.cli.crawling.progress import exit_on_signals
 from lycosa.cli.options import EngineWorkers, InWorkspace, ListenOption, PortOption
 from lycosa.cli.output import timed_note
 from lycosa.core.dataclass import dataclass
@@ -69,6 +70,7 @@ def command(
 
     if not pages.serve and (pages.port is not None or pages.host):
         raise UsageError("--port and --host require --serve")
+    exit_on_signals()
     gc.freeze()  # a garbage collection in the daemon then takes 5 ms, not 100 ms
     steady_memory()
     order = RunOrder(where.root, tuple(collections or ()), tuple(where.settings), engine.workers)
@@ -99,4 +101,4 @@ def _serve(stack: ExitStack, where: InWorkspace, pages: PageOptions) -> None:
         settings.port if pages.port is None else pages.port,
         tuple(where.settings),
     )
-    stack.enter_context(ServerProcesses(served, timed_note, settings.processes))
+    stack.enter_context(ServerProcesses(served, timed_note, settings.processes)).start()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from shlex import quote
 from typing import Annotated
 
@@ -94,4 +96,8 @@ def demo(
     """
     from lycosa.commands.demo.demo import run_demo
 
+    if pages is not None and not url:
+        raise UsageError("--pages requires --url: the bundled web is always crawled completely")
+    # so that the command which is running ends too
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     run_demo(url=url, pages=pages, serve=not no_serve)

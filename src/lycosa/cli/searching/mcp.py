@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from lycosa.cli.crawling.progress import exit_on_signals
 from lycosa.cli.options import InWorkspace, ListenOption
 from lycosa.cli.output import note
 from lycosa.core.errors import UsageError
@@ -89,6 +90,7 @@ def command(
         Limits(allow.max_pages, duration_ms("max_time", allow.max_time)),
     )
     if http:
+        exit_on_signals()
         chosen = DEFAULT_PORT if port is None else port
         serve_http(options, host or settings.host, chosen, settings, note)
     else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lycosa.cli.crawling.progress import exit_on_signals
 from lycosa.cli.options import EngineOptions, InWorkspaces, ListenOption, PeersOption, PortOption
 from lycosa.cli.output import note
 from lycosa.core.dataclass import dataclass
@@ -59,6 +60,7 @@ def command(
     from lycosa.serve.server import ServerOptions, run_server
     from lycosa.store.workspace import Workspace
 
+    exit_on_signals()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     root = where.roots[0]
@@ -117,13 +119,10 @@ def _source(
 
 def _serve_by(processes: int, served: ServerOptions) -> None:
     """Serve by several processes until SIGINT or SIGTERM."""
-    import signal
+    import threading
 
-    from lycosa.processes.threads import StopFlag
     from lycosa.serve.processes import ServerProcesses
 
-    stopped = StopFlag()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
-    with ServerProcesses(served, print, processes):
-        stopped.wait()
+    with ServerProcesses(served, print, processes) as servers:
+        servers.start()
+        threading.Event().wait()

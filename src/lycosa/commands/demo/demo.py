@@ -329,5 +329,8 @@ def _run(arguments: Sequence[str], folder: Path | None, say: Callable[[str], Non
         except KeyboardInterrupt:
             process.wait()
             raise
+        except SystemExit:
+            process.terminate()
+            raise
     if code:
         raise WorkError(f"`lycosa {shlex.join(arguments)}` ended with exit code {code}")

@@ -153,11 +153,10 @@ def collection_facts(crawl: StoredCrawl, name: str, url: str) -> dict[str, Any]:
     collection = assignment.collection
     plain = collection.model_dump(mode="json")
     host_pages, domain_pages = crawl.budgets.pages(name, host)
-    counts = {
-        "pages": assignment.pages,
-        "host_pages": host_pages,
-        "domain_pages": domain_pages,
-    }
+    counts = {"pages": assignment.pages}
+    # they are only counted if there is a limit
+    counts |= {} if collection.max_pages_per_host is None else {"host_pages": host_pages}
+    counts |= {} if collection.max_pages_per_domain is None else {"domain_pages": domain_pages}
     limit = collection.depth
     return {
         "scope_says": assignment.gate.admission.explain(url),

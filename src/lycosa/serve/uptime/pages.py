@@ -33,13 +33,15 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/uptime", response_class=HTMLResponse, dependencies=[READER])
 def overview(services: ServicesDep, request: Request) -> HTMLResponse:
+    stored = monitors_of(open_storage(services.root), read_config(services.root))
     # the monitors are part of the key: a new one is shown at once
-    report = services.monitors.get(
-        tuple(sorted(monitors_of(open_storage(services.root), read_config(services.root))))
-    )
+    report = services.monitors.get(tuple(sorted(stored)))
     words = services.pages.words(request)
     rows = [_row(each, words) for each in sorted(report.monitors, key=urgency)]
-    return services.pages.page(request, "uptime.html", rows=rows, live=report.live)
+    removable = {url for url, each in stored.items() if not each.configured}
+    return services.pages.page(
+        request, "uptime.html", rows=rows, live=report.live, removable=removable
+    )
 
 
 @router.get("/uptime/of", response_class=HTMLResponse, dependencies=[READER])
