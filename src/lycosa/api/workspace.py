@@ -270,14 +270,14 @@ class Workspace:
 
     @cached_property
     def export(self) -> Exports:
-        """Exports: `library` (XML, JSON Lines, Parquet, text), `warc`, `wacz`, `mirror`, `bulk`."""
+        """Exports: library, warc, wacz, mirror, markdown, chunks, llms, items, jsonl, bulk."""
         from lycosa.api.exports import Exports
 
         return Exports(self)
 
     @cached_property
     def maintenance(self) -> Maintenance:
-        """Maintenance: index, rank, duplicates, compact, check, repair, exclude."""
+        """Maintenance: index, rank, duplicates, compact, check, exclude."""
         from lycosa.api.groups import Maintenance
 
         return Maintenance(self)
@@ -312,7 +312,7 @@ class Workspace:
 
     @cached_property
     def translations(self) -> Translations:
-        """The translation tables: tables, add, learn, remove, lookup, encode."""
+        """The translation tables: tables, add, learn, remove, lookup."""
         from lycosa.api.groups import Translations
 
         return Translations(self)
