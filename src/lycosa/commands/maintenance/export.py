@@ -92,7 +92,7 @@ def export_pages(
         size,
         options.again,
     )
-    if options.engine:
+    if options.engine or options.address:
         with open_engine(options.engine, options.address, config) as engine:
             report = export_on(engine, task)
     else:
