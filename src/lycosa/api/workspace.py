@@ -100,8 +100,8 @@ class Workspace:
 
         values: dict[str, Any] = {**options}
         sources = SearchSources(
-            [self.root, *values.pop("workspaces", ())],
-            values.pop("peers", ()),
+            [self.root, *texts("workspaces", values.pop("workspaces", ()))],
+            texts("peers", values.pop("peers", ())),
             values.pop("local", False),
             self.settings,
         )
@@ -148,9 +148,9 @@ class Workspace:
             WorkError: robots.txt disallows it, there is no response, or it cannot be parsed.
         """
         from lycosa.commands.inspection.single import fetch_page
-        from lycosa.page.html.markdown import MarkdownMode
+        from lycosa.page.html.markdown import markdown_mode
 
-        return fetch_page(self.config().fetch, url, MarkdownMode(mode))
+        return fetch_page(self.config().fetch, url, markdown_mode(mode))
 
     @accepts(CrawlArguments)
     def crawl(self, *urls: str | Iterable[str], **options: Unpack[CrawlArguments]) -> CrawlReport:
