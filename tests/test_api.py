@@ -8,9 +8,9 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +240,57 @@ def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
     with pytest.raises(AttributeError, match="no_such_thing"):
         _ = __import__("lycosa").no_such_thing
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda ws: ws.crawl(collection=""),
+        lambda ws: ws.crawl(workers=0),
+        lambda ws: ws.crawl(address="10.0.0.1:6379"),
+        lambda ws: ws.maintenance.rank(address="10.0.0.1:6379"),
+        lambda ws: ws.hunt("moths", agents=0),
+        lambda ws: ws.hunt("moths", pages="3"),
+        lambda ws: ws.hunt(None),
+        lambda ws: ws.hunt("moths", seeds=3),
+        lambda ws: ws.texts.passages(None),
+        lambda ws: ws.fetch("http://127.0.0.1/", mode="short"),
+        lambda ws: ws.archive.markdown("http://127.0.0.1/", mode="short"),
+        lambda ws: ws.archive.reparse(since="2026-01-01"),
+        lambda ws: ws.export.markdown("out", mode="short"),
+        lambda ws: ws.export.warc("out", since="2026-01-01"),
+        lambda ws: ws.export.library("xml", "out", since="2026-01-01"),
+        lambda ws: ws.export.library("xml", "s3://bucket/out"),
+        lambda ws: ws.export.warc("s3://bucket/out"),
+        lambda ws: ws.export.wacz("s3://bucket/out.wacz"),
+        lambda ws: ws.export.markdown(Path("webhdfs://host:9870/out")),
+        lambda ws: ws.sites.changes("2026-01-01"),
+        lambda ws: ws.statistics.hosts(-1),
+        lambda ws: ws.statistics.names("pages"),
+        lambda ws: ws.watches.matches(count=-1),
+    ],
+)
+def test_wrong_parameters_are_usage_errors(root: Path, call: Callable[[Any], object]) -> None:
+    with pytest.raises(UsageError):
+        call(Workspace(root))
+
+
+def test_a_text_is_accepted_in_place_of_a_list(root: Path) -> None:
+    ws = Workspace(root)
+    watch = ws.watches.add("moths", ignore="case", notify="file matches.jsonl")
+    [target] = watch.notify
+    assert target.target.endswith("/matches.jsonl")
+    ws.watches.remove(watch.id)
+    assert list(ws.texts.find("MOTHS", ignore="case").run())
+    with pytest.raises(WorkspaceError, match="elsewhere is not a workspace"):
+        ws.search("moths", workspaces="elsewhere")
+
+
+def test_a_version_is_named_by_number_or_time(site: str, root: Path) -> None:
+    archive = Workspace(root).archive
+    newest = archive.text(site)
+    later = datetime.now(timezone(timedelta(hours=-12)))
+    assert archive.text(site, 1) == archive.text(site, later) == newest
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from lycosa.cli.options import start_of
 from lycosa.core.errors import UsageError
 from lycosa.store.exclusion.exclusions import parse_rule
 from tests.cli.conftest import LYCOSA, Lycosa
@@ -99,6 +101,11 @@ def test_url_needs_no_scheme_and_mailto_is_refused(
 )
 def test_exclusion_is_a_site_or_a_rule(typed: str, rule: str) -> None:
     assert (parse_rule(typed), parse_rule(rule)) == (rule, rule)
+
+
+def test_a_start_before_1970_is_1970() -> None:
+    assert start_of("99999999d").year == 1970
+    assert start_of("1s").timestamp() == pytest.approx(time.time() - 1, abs=60)
 
 
 @pytest.mark.parametrize("typed", ["", " ", "http://", "*.example.org", "a b"])

@@ -25,6 +25,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.export.library_pages import READER
+from tests.servers.s3 import BUCKET, s3_server
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
@@ -178,6 +179,20 @@ def test_copy_has_the_same_rows_and_no_damage(root: Path, tmp_path: Path, compac
         copy_to(str(root), "two", str(copy))
     with pytest.raises(UsageError, match="has no collection"):
         copy_to(str(root), "unknown", str(tmp_path / "other"))
+
+
+def test_copy_to_s3_and_back(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with s3_server() as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "cache"))
+        remote = f"s3://{BUCKET}/copy"
+        copy_to(str(root), "three", remote)
+        assert rows(remote, "pages", "three") == rows(root, "pages", "three") != set()
+        assert_undamaged(remote)
+        copy_to(remote, "three", str(tmp_path / "back"))
+    assert rows(tmp_path / "back", "visits", "three") == rows(root, "visits", "three")
+    assert_undamaged(tmp_path / "back")
 
 
 def test_copy_is_exported_and_indexed_like_the_original(root: Path, tmp_path: Path) -> None:

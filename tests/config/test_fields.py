@@ -65,6 +65,11 @@ def test_invalid_fields_are_refused(text: str, message: str) -> None:
             '[collection.fields]\nt = "a"\n[[collection.items]]\nname = "shop"\nfields = { t = "a" }',
             "two schemas of items are named 'shop'",
         ),
+        (
+            '[[collection.items]]\nname = "a-b"\nfields = { t = "a" }\n'
+            '[[collection.items]]\nname = "a_b"\nfields = { t = "a" }',
+            "two schemas of items are named 'a_b'",
+        ),
     ],
 )
 def test_invalid_schemas_are_refused(text: str, message: str) -> None:

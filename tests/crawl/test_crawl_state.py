@@ -17,11 +17,12 @@ from lycosa.core.records import UrlRow, UrlState, VisitKind
 from lycosa.crawl.admission.remote_links import Way
 from lycosa.crawl.recovery.resume import load
 from lycosa.crawl.state.crawl_state import CrawlPlace, CrawlState
-from lycosa.crawl.state.held_partitions import HeldPartitions
+from lycosa.crawl.state.held_partitions import HeldPartitions, HeldTables
 from lycosa.crawl.state.task import Job, Task
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
+from tests.export.library_pages import Fetched, commit
 
 
 def state_of(folder: Path, **settings: object) -> CrawlState:
@@ -152,3 +153,17 @@ def test_requested_page_is_fetched_before_due_pages(tmp_path: Path) -> None:
         crawl.frontier.finished(results[0].id.host_key, now, 0)
     assert order == [3, 1, 2, 0]
     crawl.close()
+
+
+@pytest.mark.parametrize("table", ["urls", "links"])
+def test_a_worker_reads_the_rows_of_its_partitions(tmp_path: Path, table: str) -> None:
+    workspace = Workspace.create(str(tmp_path / "workspace"), 8)
+    page = '<title>A</title><p>A page.<a href="/other">other</a>'
+    fetched = [Fetched(f"http://{name}.example/", 1, page) for name in "abcdefghijkl"]
+    commit(workspace, workspace.claim("test"), fetched, {})
+    all_rows = LiveTables(workspace).scan(table).collect()
+    for held in (frozenset({4, 5, 6}), frozenset({0, 7})):
+        tables = HeldTables(workspace, workspace.state(), HeldPartitions(8, held))
+        read = pl.concat(tables.batches(table))
+        assert 0 < read.height < all_rows.height
+        assert read.equals(all_rows.filter(pl.col("partition").is_in(held)))

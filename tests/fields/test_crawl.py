@@ -173,6 +173,31 @@ def test_collections_have_their_own_items(serve: ServeWeb, tmp_path: Path) -> No
     assert by_collection == {"one": {"title": "Lamp"}, "two": {"price": "£51.77"}}
 
 
+def test_fields_of_several_types_are_text_or_json(serve: ServeWeb, tmp_path: Path) -> None:
+    url, root = serve(SITE).url("/p/1.html"), tmp_path / "w"
+    one = {"title": "h1", "n": {"css": "h1", "type": "boolean"}, "tags": "i"}
+    two = {"title": {"css": "h1", "list": True}, "n": "h1", "tags": {"fields": {"t": "i"}}}
+    jobs = [
+        (collection("a", items=[{"name": "x-y", "fields": one}]), [url]),
+        (collection("b", items=[{"name": "x-y", "fields": two}]), [url]),
+        (collection("c", items=[{"name": "x_y", "fields": {"title": "h1"}}]), [url]),
+    ]
+    work(root, jobs)
+    query = f"SELECT title, n, tags FROM items_x_y WHERE url = '{url}' ORDER BY collection"
+    first, second, third = (tuple(row.values()) for row in _sql(root, query))
+    assert first == ("Lamp", "true", "new")
+    assert second == ('["Lamp"]', "Lamp", '{"t":"new"}')
+    assert third == ("Lamp", None, None)
+    workspace, path = Workspace.open(str(root)), tmp_path / "x.jsonl"
+    export_items(workspace, str(path), ItemSelection("x-y"))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {line["collection"] for line in lines} == {"a", "b"}
+    export_items(workspace, str(path), ItemSelection(collection="b"))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    [item] = [line for line in lines if line["url"] == url]
+    assert (item["title"], item["tags"]) == (["Lamp"], {"t": "new"})
+
+
 def test_compaction_copy_and_purge(crawled: Crawled, tmp_path: Path) -> None:
     rows = _items(crawled.root)
     workspace = Workspace.open(str(crawled.root))

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import lycosa
 from lycosa.cli.main import app
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
@@ -27,6 +28,7 @@ from lycosa.store.compaction.compact import compact
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import site_name
 from tests.export.library_pages import Fetched, at, commit, day_name
+from tests.site.paper import QUICK, paper
 from tests.site.planted import Planted, crawled
 
 Site = tuple[str, str, Planted]
@@ -81,6 +83,22 @@ def test_report_has_exactly_the_planted_errors(site: Site) -> None:
     _check(report_of(workspace, origin), origin, planted)
     compact(Workspace.open(workspace))
     _check(report_of(workspace, origin.removeprefix("http://")), origin, planted)
+
+
+def test_a_page_that_is_due_again_is_still_a_page(tmp_path: Path) -> None:
+    with paper("127.0.8.30") as web:
+        web.page("/", "The start page.", "/next.html")
+        web.page("/next.html", "Another page.")
+        workspace = lycosa.Workspace(tmp_path / "w", {"collection": QUICK})
+        workspace.crawl(f"{web.origin}/", index=False)
+        before = workspace.sites.audit(web.origin)
+        workspace.add(f"{web.origin}/")
+        workspace.crawl(max_pages=0, index=False)
+    states = workspace.sql("SELECT state FROM urls WHERE operation = '' ORDER BY url")
+    assert states["state"].to_list() == ["known", "visited"]
+    assert workspace.sites.audit(web.origin) == before
+    mirror = workspace.export.mirror(web.origin, str(tmp_path / "mirror"))
+    assert (mirror.pages, mirror.start.name) == (2, "index.html")
 
 
 def test_links_are_counted_once_per_page_and_through_redirects(site: Site) -> None:

@@ -30,6 +30,8 @@ def make_exclusions(*texts: str) -> Exclusions:
         ("prefix:https://www.example.org/a b/", "prefix:www.example.org/a%20b/"),
         ("prefix:www.example.org:8080/x", "prefix:www.example.org:8080/x"),
         ("prefix:http://www.example.org", "prefix:www.example.org/"),
+        ("prefix:www.example.org:443/x", "prefix:www.example.org/x"),
+        ("www.example.org:443", "host:www.example.org"),
     ],
 )
 def test_rules_are_normalised(text: str, normalised: str) -> None:
@@ -53,6 +55,9 @@ def test_rules_are_normalised(text: str, normalised: str) -> None:
         "domain:.",
         "host:*",
         "domain:*.example.org",
+        "domain:.example.org",
+        "host:example.org:8080",
+        "host:[::1]:8080",
     ],
 )
 def test_invalid_rules_are_refused(text: str) -> None:

@@ -100,6 +100,7 @@ def test_rules_have_their_reason_and_line_number() -> None:
         ("prefix # nothing", "needs a URL after it"),
         ("host a.test b.test", "one host per line"),
         ("domain *.a.test", "write domain a.test"),
+        ("domain .a.test", "write domain a.test"),
         ("host https://a.test/", "prefix URL"),
         ("domain a.test/x", "prefix URL"),
         ("host a.test:80", "remove the port"),

@@ -14,6 +14,7 @@ from lycosa.commands.maintenance.export import (
     export_pages,
     load_bulk,
 )
+from lycosa.core.parameters import calendar_day, whole_number
 from lycosa.core.units import parse_size
 from lycosa.crawl.documents.pool import document_limits
 from lycosa.export.archives.wacz import WaczReport, export_wacz
@@ -26,7 +27,7 @@ from lycosa.export.library.library import LibraryReport
 from lycosa.export.markdown.pages import MarkdownReport, export_llms, export_markdown
 from lycosa.export.mirror.mirror import MirrorReport, export_mirror
 from lycosa.fields.export import ItemReport, ItemSelection, export_items
-from lycosa.page.html.markdown import MarkdownMode
+from lycosa.page.html.markdown import markdown_mode
 from lycosa.store.workspace import Workspace as Store
 from lycosa.url.site_name import site_name
 
@@ -60,7 +61,8 @@ class Exports(Part):
             WorkError: a file cannot be written, or table files were replaced meanwhile.
         """
         self._store(collection)
-        selection = LibrarySelection(language, collection, since, until, options.full)
+        days = calendar_day("since", since), calendar_day("until", until)
+        selection = LibrarySelection(language, collection, *days, options.full)
         return export_pages(self._root, self._workspace.config(), kind, target, selection, options)
 
     @accepts(CaptureArguments)
@@ -112,7 +114,7 @@ class Exports(Part):
             target,
             site=site,
             collection=collection,
-            mode=MarkdownMode(mode),
+            mode=markdown_mode(mode),
             documents=document_limits(self._workspace.config()),
         )
 
@@ -176,5 +178,6 @@ class Exports(Part):
 
 def _selection(captures: CaptureArguments) -> WarcSelection:
     values: dict[str, Any] = {**captures}
+    whole_number("since", values.get("since"))
     site = values.pop("site", "")
     return WarcSelection(**values, site=site_name(site) if site else None)

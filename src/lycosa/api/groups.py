@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lycosa.core.parameters import texts
+from lycosa.core.parameters import calendar_day, texts, whole_number
 
 if TYPE_CHECKING:
     from lycosa.api.workspace import Workspace
@@ -175,7 +175,9 @@ class Watches(Part):
         from lycosa.commands.feature_models import MatchList
         from lycosa.watch.watches import matches
 
-        rows, total = matches(self._root, watch, since=since, site=site, most=count, every=every)
+        calendar_day("since", since)
+        most = whole_number("count", count)
+        rows, total = matches(self._root, watch, since=since, site=site, most=most, every=every)
         return MatchList(total, rows)
 
 
@@ -202,7 +204,8 @@ class Translations(Part):
         """Learn word translations from parallel sentences."""
         from lycosa.commands.maintenance.translate import learn_table
 
-        return learn_table(self._root, [Path(file) for file in files], source, target, name)
+        paths = [Path(file) for file in texts("files", files)]
+        return learn_table(self._root, paths, source, target, name)
 
     def remove(self, name: str) -> None:
         """Remove a table that was added or learned."""
@@ -217,7 +220,8 @@ class Translations(Part):
         from lycosa.commands.inspection.search import query_translation
         from lycosa.commands.maintenance.translate import look_up
 
-        return [query_translation(each) for each in look_up(self._root, text, source, targets)]
+        found = look_up(self._root, text, source, texts("targets", targets))
+        return [query_translation(each) for each in found]
 
 
 class Maintenance(Part):

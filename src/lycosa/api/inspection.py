@@ -21,7 +21,15 @@ from lycosa.commands.page_models import (
     VersionMarkdown,
 )
 from lycosa.core.errors import UsageError
-from lycosa.core.parameters import Duration, duration_ms, texts, whole_number
+from lycosa.core.parameters import (
+    Duration,
+    calendar_day,
+    duration_ms,
+    in_utc,
+    single_text,
+    texts,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from lycosa.captures.content import Versions
@@ -38,37 +46,42 @@ if TYPE_CHECKING:
     from lycosa.site.report import SiteReport
 
 
+VersionName = str | int | datetime
+"""A version of a page: its number, or a time, as text in UTC or as a `datetime`."""
+
+
 class ArchivedVersions(Part):
-    """The archived versions of pages. `at`: a time (UTC), or the number of a version."""
+    """The archived versions of pages. `at`, `before`, `after`: see `VersionName`."""
 
     def versions(self, url: str, *, count: int | None = None, changed: bool = False) -> VersionList:
         """Return the archived versions of a page, newest first; `changed`: with a new text."""
         from lycosa.commands.inspection.versions import list_versions
 
         with self._open() as archive:
+            count = whole_number("count", count)
             return list_versions(archive, url, count=count, changed=changed)
 
-    def text(self, url: str, at: str = "") -> VersionContent:
+    def text(self, url: str, at: VersionName = "") -> VersionContent:
         """Return the text of a version: the newest, or the newest up to a time."""
         from lycosa.commands.inspection.versions import version_content
 
         with self._open() as archive:
-            return version_content(archive, url, at)
+            return version_content(archive, url, _version_name(at))
 
-    def markdown(self, url: str, at: str = "", *, mode: str = "main") -> VersionMarkdown:
+    def markdown(self, url: str, at: VersionName = "", *, mode: str = "main") -> VersionMarkdown:
         """Return a version as Markdown. `mode`: see `Workspace.fetch`."""
         from lycosa.commands.inspection.versions import version_markdown
-        from lycosa.page.html.markdown import MarkdownMode
+        from lycosa.page.html.markdown import markdown_mode
 
         with self._open() as archive:
-            return version_markdown(archive, url, at, MarkdownMode(mode))
+            return version_markdown(archive, url, _version_name(at), markdown_mode(mode))
 
-    def compare(self, url: str, before: str, after: str = "") -> VersionComparison:
+    def compare(self, url: str, before: VersionName, after: VersionName = "") -> VersionComparison:
         """Return the changes between two versions; by default to the newest."""
         from lycosa.commands.inspection.versions import compare_versions
 
         with self._open() as archive:
-            return compare_versions(archive, url, before, after)
+            return compare_versions(archive, url, _version_name(before), _version_name(after))
 
     def import_files(
         self,
@@ -105,6 +118,7 @@ class ArchivedVersions(Part):
         from lycosa.commands.crawling.reparse import reparse_workspace
 
         worker = f"reparse-{os.getpid()}"
+        whole_number("since", since)
         config = self._workspace.config()
         return reparse_workspace(
             self._root,
@@ -120,6 +134,14 @@ class ArchivedVersions(Part):
         from lycosa.captures.content import Versions
 
         return closing(Versions(self._root, self._workspace.config()))
+
+
+def _version_name(at: VersionName) -> str:
+    """Return the name of a version as text."""
+    if isinstance(at, datetime):
+        moment = in_utc(at)
+        return f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03d}"
+    return str(at)
 
 
 class Sites(Part):
@@ -150,6 +172,7 @@ class Sites(Part):
         """Return new, removed and changed pages, with text differences."""
         from lycosa.site.changes import changes_of
 
+        calendar_day("since", since)
         config = self._workspace.config()
         return changes_of(self._root, config, since, site, differences=differences)
 
@@ -172,7 +195,7 @@ class WorkspaceStatistics(Part):
         """Return the hosts with the most pages, all without `count`."""
         from lycosa.commands.inspection.hosts import list_hosts
 
-        return list_hosts(self._root, count=count)
+        return list_hosts(self._root, count=whole_number("count", count))
 
     @accepts(TermsArguments)
     def terms(self, **options: Unpack[TermsArguments]) -> TermsReport:
@@ -183,6 +206,8 @@ class WorkspaceStatistics(Part):
 
         values: dict[str, Any] = {**options}
         site = values.pop("site", "")
+        for name in ("since", "until", "count"):
+            whole_number(name, values.get(name))
         request = TermsRequest(
             language=language_filter(values.pop("language", "")),
             host=site_name(site).host if site else "",

@@ -100,8 +100,8 @@ class Workspace:
 
         values: dict[str, Any] = {**options}
         sources = SearchSources(
-            [self.root, *values.pop("workspaces", ())],
-            values.pop("peers", ()),
+            [self.root, *texts("workspaces", values.pop("workspaces", ()))],
+            texts("peers", values.pop("peers", ())),
             values.pop("local", False),
             self.settings,
         )
@@ -148,9 +148,9 @@ class Workspace:
             WorkError: robots.txt disallows it, there is no response, or it cannot be parsed.
         """
         from lycosa.commands.inspection.single import fetch_page
-        from lycosa.page.html.markdown import MarkdownMode
+        from lycosa.page.html.markdown import markdown_mode
 
-        return fetch_page(self.config().fetch, url, MarkdownMode(mode))
+        return fetch_page(self.config().fetch, url, markdown_mode(mode))
 
     @accepts(CrawlArguments)
     def crawl(self, *urls: str | Iterable[str], **options: Unpack[CrawlArguments]) -> CrawlReport:
@@ -270,14 +270,14 @@ class Workspace:
 
     @cached_property
     def export(self) -> Exports:
-        """Exports: `library` (XML, JSON Lines, Parquet, text), `warc`, `wacz`, `mirror`, `bulk`."""
+        """Exports: library, warc, wacz, mirror, markdown, chunks, llms, items, jsonl, bulk."""
         from lycosa.api.exports import Exports
 
         return Exports(self)
 
     @cached_property
     def maintenance(self) -> Maintenance:
-        """Maintenance: index, rank, duplicates, compact, check, repair, exclude."""
+        """Maintenance: index, rank, duplicates, compact, check, exclude."""
         from lycosa.api.groups import Maintenance
 
         return Maintenance(self)
@@ -312,7 +312,7 @@ class Workspace:
 
     @cached_property
     def translations(self) -> Translations:
-        """The translation tables: tables, add, learn, remove, lookup, encode."""
+        """The translation tables: tables, add, learn, remove, lookup."""
         from lycosa.api.groups import Translations
 
         return Translations(self)

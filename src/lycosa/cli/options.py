@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
@@ -112,18 +113,18 @@ def date_ms(text: str) -> int:
 
 
 def start_of(text: str) -> datetime:
-    """Return a start: a date, or an age such as 7d.
+    """Return a start: a date, or an age such as 7d; 1970 for a greater age.
 
     Raises:
         UsageError: it is neither.
     """
-    from datetime import UTC, datetime, timedelta
+    from datetime import UTC, datetime
 
     from lycosa.core.units import parse_duration_ms
 
     if "-" in text:
         return datetime.fromtimestamp(date_ms(text) / 1000, UTC)
-    return datetime.now(UTC) - timedelta(milliseconds=parse_duration_ms(text))
+    return datetime.fromtimestamp(max(time.time() - parse_duration_ms(text) / 1000, 0), UTC)
 
 
 def _complete(name: str) -> Callable[[typer.Context, str], list[str]]:

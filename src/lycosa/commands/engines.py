@@ -18,7 +18,8 @@ def open_engine(name: str, address: str, config: Config) -> Iterator[Engine]:
     """Open the engine `local` or `ray`, and close it at the end.
 
     Raises:
-        UsageError: the name is unknown, or the engine's packages are not installed.
+        UsageError: the name is unknown, the address is not that of a Ray cluster, or the engine's
+            packages are not installed.
         WorkError: the cluster cannot be joined.
     """
     engine = _engine(name, address, config)
@@ -28,26 +29,31 @@ def open_engine(name: str, address: str, config: Config) -> Iterator[Engine]:
         engine.close()
 
 
-def is_shared(engine: str, workers: int | None) -> bool:
+def is_shared(engine: str, address: str, workers: int | None) -> bool:
     """Return whether a coordinator is needed: for a cluster, or several workers.
 
     Raises:
-        UsageError: the engine is unknown.
+        UsageError: the engine is unknown, or the address or the number of workers is wrong.
     """
-    if engine not in ("", "local", "ray"):
-        raise UsageError(f"--engine {engine!r}: choose local or ray")
+    _check(engine, address)
+    if workers is not None and workers < 1:
+        raise UsageError(f"--workers {workers}: at least one is needed")
     return engine == "ray" or (workers or 1) > 1
 
 
+def _check(engine: str, address: str) -> None:
+    if engine not in ("", "local", "ray"):
+        raise UsageError(f"--engine {engine!r}: choose local or ray")
+    if address and engine != "ray":
+        raise UsageError("--address names a Ray cluster: add --engine ray")
+
+
 def _engine(name: str, address: str, config: Config) -> Engine:
-    if name in ("", "local"):
-        if address:
-            raise UsageError("--address names a Ray cluster: add --engine ray")
+    _check(name, address)
+    if name != "ray":
         from lycosa.cluster.engines.local import LocalEngine
 
         return LocalEngine()
-    if name != "ray":
-        raise UsageError(f"--engine {name!r}: choose local or ray")
     try:
         from lycosa.cluster.engines.ray import RayEngine
     except ImportError as error:

@@ -279,11 +279,11 @@ class Collection(SettingsSection):
 
     @model_validator(mode="after")
     def _named_schemas(self) -> Self:
-        names = [schema.name for schema in self.schemas]
+        names = [schema.name.replace("-", "_") for schema in self.schemas]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(
-                f"two schemas of items are named {twice!r}; names must differ, also from that of "
-                "the collection where [collection.fields] is used"
+                f"two schemas of items are named {twice!r}; names must differ by more than - and "
+                "_, also from that of the collection where [collection.fields] is used"
             )
         return self
 

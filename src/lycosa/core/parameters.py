@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from lycosa.core.errors import UsageError
 from lycosa.core.units import parse_duration_ms
@@ -31,17 +31,40 @@ def duration_ms(name: str, value: Duration | None) -> int | None:
     return round(seconds * 1000)
 
 
-def whole_number(name: str, value: int | None) -> int | None:
-    """Return an integer of at least 0, or None. Raises UsageError."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise UsageError(f"{name}: {value!r} is not an integer of at least 0")
+def whole_number(name: str, value: int | None, minimum: int = 0) -> int | None:
+    """Return an integer of at least `minimum`, or None. Raises UsageError."""
+    if value is not None and (
+        isinstance(value, bool) or not isinstance(value, int) or value < minimum
+    ):
+        raise UsageError(f"{name}: {value!r} is not an integer of at least {minimum}")
+    return value
+
+
+def calendar_day(name: str, value: date | None) -> date | None:
+    """Return the day (UTC) of a date or time, or None. Raises UsageError."""
+    if value is not None and not isinstance(value, date):
+        raise UsageError(f"{name}: {value!r} is not a date")
+    return in_utc(value).date() if isinstance(value, datetime) else value
+
+
+def in_utc(moment: datetime) -> datetime:
+    """Return a time in UTC; one without a zone is in UTC."""
+    return moment if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def single_text(name: str, value: object) -> str:
+    """Return a text. Raises UsageError."""
+    if not isinstance(value, str):
+        raise UsageError(f"{name}: {value!r} is not text")
     return value
 
 
 def texts(name: str, values: Iterable[object]) -> tuple[str, ...]:
     """Flatten nested lists of strings and paths. Raises UsageError."""
     items: list[str] = []
-    for value in (values,) if isinstance(values, str) else values:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        values = (values,)
+    for value in values:
         if isinstance(value, str):
             items.append(value)
         elif isinstance(value, os.PathLike):

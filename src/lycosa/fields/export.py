@@ -13,8 +13,9 @@ from typing import Any
 import polars as pl
 import polars.selectors as cs
 
+from lycosa.config.fields import ItemSchema
 from lycosa.core.errors import UsageError, WorkError
-from lycosa.fields.views import LAST_COLUMNS, item_views, stored_schemas, table_name
+from lycosa.fields.views import LAST_COLUMNS, items_of, stored_schemas
 from lycosa.store.storage.files import whole_file, write_errors
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -60,11 +61,10 @@ def export_items(workspace: Workspace, path: str, selection: ItemSelection) -> I
             f"{path}: the name decides on the format; it must end in {', '.join(_WRITERS)}"
         )
     tables = LiveTables(workspace)
-    schema = _schema_name(tables, selection)
+    sources = _sources(tables, selection)
+    schema = sources[0][1].name
     try:
-        items = item_views(tables)[table_name(schema)]
-        if selection.collection:
-            items = items.filter(pl.col("collection") == selection.collection)
+        items = items_of(tables, sources)
         frame = items.collect()
     except FileNotFoundError as error:
         raise WorkError(
@@ -80,26 +80,25 @@ def export_items(workspace: Workspace, path: str, selection: ItemSelection) -> I
     return ItemReport(path, schema, frame.height, left_out, os.path.getsize(path))
 
 
-def _schema_name(tables: LiveTables, selection: ItemSelection) -> str:
-    names = sorted(
-        {
-            schema.name
-            for collection, schemas in stored_schemas(tables.state).items()
-            if selection.collection in ("", collection)
-            for schema in schemas
-        }
-    )
-    if not names:
+def _sources(tables: LiveTables, selection: ItemSelection) -> list[tuple[str, ItemSchema]]:
+    """Return the collections that have the selected schema, with it."""
+    sources = [
+        (collection, schema)
+        for collection, schemas in stored_schemas(tables.state).items()
+        if selection.collection in ("", collection)
+        for schema in schemas
+    ]
+    if not sources:
         of_collection = f" of {selection.collection}" if selection.collection else ""
         raise UsageError(
             f"the latest crawl{of_collection} had no fields to extract: see docs/how-to/fields.md"
         )
-    if selection.schema in names:
-        return selection.schema
-    if not selection.schema and len(names) == 1:
-        return names[0]
-    problem = f"unknown schema {selection.schema!r}" if selection.schema else "several schemas"
-    raise UsageError(f"{problem}: choose --schema {' | '.join(names)}")
+    names = sorted({schema.name for _, schema in sources})
+    name = selection.schema or names[0]
+    if name not in names or (not selection.schema and len(names) > 1):
+        problem = f"unknown schema {name!r}" if selection.schema else "several schemas"
+        raise UsageError(f"{problem}: choose --schema {' | '.join(names)}")
+    return [source for source in sources if source[1].name == name]
 
 
 def _write_jsonl(frame: pl.DataFrame, path: Path) -> None:

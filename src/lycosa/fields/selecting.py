@@ -6,6 +6,7 @@ from the same bytes when the first XPath selector of a page is used.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from lycosa.page.html.tree import BLOCKS, CELLS, TAG, TEXT, Node, Tree
 from lycosa.page.page_parts import HtmlTree
 
 _URL_ATTRIBUTES = ("href", "src", "content")
+_WRITTEN_URL = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:)?//", re.IGNORECASE)
 _HTML = TAG["html"]
 _SEPARATING = BLOCKS | CELLS | {TAG["br"]}
 _HIDDEN = frozenset({TAG["script"], TAG["style"], TAG["template"]})
@@ -59,7 +61,7 @@ class CssSelecting:
             tree: Tree = element.parser  # for a single name, 30 times as fast as a selector
             return tree.tags(selector)
         nodes = element.css(selector)
-        if nodes and nodes[0].mem_id == element.mem_id:  # lexbor selects the element itself too
+        if nodes and _is_outer(nodes[0], element):
             nodes = nodes[1:]
         if "," in selector:  # a node that several selectors of a list select
             return list({node.mem_id: node for node in nodes}.values())
@@ -67,7 +69,7 @@ class CssSelecting:
 
     def first(self, element: Node, selector: str) -> Node | None:
         node = element.css_first(selector)
-        if node is not None and node.mem_id == element.mem_id:
+        if node is not None and _is_outer(node, element):
             return next(iter(self.select(element, selector)), None)
         return node
 
@@ -87,6 +89,13 @@ class CssSelecting:
 
     def html(self, element: Node) -> str:
         return element.html or ""
+
+
+def _is_outer(node: Node, element: Node) -> bool:
+    """Return whether a node is the element itself, which lexbor selects too. The root counts as
+    inside its page.
+    """
+    return node.mem_id == element.mem_id and node.tag_id != _HTML
 
 
 def _pieces(node: Node) -> Iterator[str]:
@@ -189,12 +198,13 @@ def xpath_root(tree: HtmlTree) -> Any | None:
 
 
 def url_of(selecting: Selecting, element: Any) -> str | None:
-    """Return the URL that an element refers to, or its text."""
+    """Return the URL that an element refers to or has as its text; a selected string as it is."""
     for name in _URL_ATTRIBUTES:
         value = selecting.attribute(element, name)
         if value is not None:
             return value
-    return selecting.text(element)
+    text = selecting.text(element)
+    return text if isinstance(element, str) or _WRITTEN_URL.match(text) else None
 
 
 CSS, XPATH = CssSelecting(), XpathSelecting()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -29,6 +29,7 @@ _TYPES: Mapping[FieldType, pl.DataType] = {
     "date": pl.Datetime("ms", "UTC"),
     "boolean": pl.Boolean(),
 }
+_NUMBERS = {_TYPES["integer"], _TYPES["number"]}
 _PYTHON: Mapping[FieldType, tuple[type, ...]] = {
     "text": (str,),
     "html": (str,),
@@ -58,18 +59,28 @@ def table_name(schema: str) -> str:
 
 def item_views(tables: LiveTables) -> dict[str, pl.LazyFrame]:
     """Return the tables of all schemas, by name. Collections may share one."""
-    parts: dict[str, list[pl.LazyFrame]] = defaultdict(list)
+    sources: dict[str, list[tuple[str, ItemSchema]]] = defaultdict(list)
     for collection, schemas in stored_schemas(tables.state).items():
         for schema in schemas:
-            parts[table_name(schema.name)].append(items_of(tables, collection, schema))
-    return {
-        name: pl.concat(views, how="diagonal_relaxed") if len(views) > 1 else views[0]
-        for name, views in parts.items()
-    }
+            sources[table_name(schema.name)].append((collection, schema))
+    return {name: items_of(tables, each) for name, each in sources.items()}
 
 
-def items_of(tables: LiveTables, collection: str, schema: ItemSchema) -> pl.LazyFrame:
-    """Return the live items of a schema."""
+def items_of(tables: LiveTables, sources: Sequence[tuple[str, ItemSchema]]) -> pl.LazyFrame:
+    """Return the live items of a schema, or of several collections with a schema of one name."""
+    types: dict[str, set[pl.DataType]] = defaultdict(set)
+    for _, schema in sources:
+        for name, rule in schema.fields.items():
+            types[name].add(field_type(rule))
+    mixed = {name for name, kinds in types.items() if len(kinds) > 1 and not kinds <= _NUMBERS}
+    views = [_items(tables, collection, schema, mixed) for collection, schema in sources]
+    return pl.concat(views, how="diagonal_relaxed") if len(views) > 1 else views[0]
+
+
+def _items(
+    tables: LiveTables, collection: str, schema: ItemSchema, mixed: Set[str]
+) -> pl.LazyFrame:
+    """Return the live items of a schema of a collection; `mixed` fields are text or JSON."""
     rows = (
         tables.scan("items")
         .filter((pl.col("collection") == collection) & (pl.col("schema") == schema.name))
@@ -78,13 +89,21 @@ def items_of(tables: LiveTables, collection: str, schema: ItemSchema) -> pl.Lazy
     types = rows.collect_schema()
     columns = {
         **{name: types[name] for name in FIRST_COLUMNS},
-        **{name: field_type(rule) for name, rule in schema.fields.items()},
+        **{
+            name: pl.String() if name in mixed else field_type(rule)
+            for name, rule in schema.fields.items()
+        },
         **{name: types[name] for name in LAST_COLUMNS},
     }
+    texts = [
+        pl.col("values").str.json_path_match(f"$.{name}").alias(name)
+        for name in schema.fields
+        if name in mixed
+    ]
 
     def with_fields(frame: pl.DataFrame) -> pl.DataFrame:
         typed = typed_values(frame["values"], schema.fields)
-        return frame.with_columns(typed.struct.unnest()).select(*columns)
+        return frame.with_columns(typed.struct.unnest()).with_columns(texts).select(*columns)
 
     return rows.map_batches(with_fields, schema=columns)
 

@@ -24,6 +24,7 @@ from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
+from lycosa.core.parameters import single_text, whole_number
 from lycosa.core.records import Link, Page
 from lycosa.core.units import parse_duration_ms
 from lycosa.crawl.fetch_pipeline import Fetcher
@@ -74,6 +75,9 @@ _PAGE_COLUMNS = [
     *("language", "published_at", "may_follow"),
 ]
 
+_MINIMA = {"pages": 1, "enough": 1, "agents": 1, "width": 1, "depth": 0}
+"""Smallest values of fields of `HuntRequest`."""
+
 Scope = Literal["host", "domain", "prefix", "any"]
 Event = dict[str, Any]
 
@@ -104,7 +108,10 @@ class HuntRequest:
     typed: bool = True
 
     def __post_init__(self) -> None:
-        """Raise UsageError if the strategy or the scope is unknown."""
+        """Raise UsageError if the strategy or the scope is unknown, or a number is too small."""
+        single_text("question", self.question)
+        for name, minimum in _MINIMA.items():
+            whole_number(name, getattr(self, name), minimum)
         for name, value, values in (
             ("strategy", self.strategy, STRATEGIES),
             ("scope", self.scope, SCOPES),

@@ -152,8 +152,8 @@ def _rule(statement: str, reason: str, number: int) -> ExclusionRule:
 
 
 def _name(value: str, kind: ExclusionKind) -> str:
-    if value.startswith("*."):
-        raise ValueError(f"write domain {value[2:]}, which includes all hosts below it")
+    if parent := re.fullmatch(r"\*?\.([^.].*)", value):
+        raise ValueError(f"write domain {parent[1]}, which includes all hosts below it")
     if re.search(r"[/?#@\\]", value):
         raise ValueError(
             f"{kind} needs a name without scheme and path; for a URL, write prefix URL"

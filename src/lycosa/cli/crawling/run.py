@@ -83,7 +83,7 @@ def command(
         if pages.serve:
             _serve(stack, where, pages)
         processes = None
-        if is_shared(engine.engine, engine.workers):
+        if is_shared(engine.engine, engine.address, engine.workers):
             processes = stack.enter_context(
                 open_engine(engine.engine, engine.address, where.config(errors={}))
             )

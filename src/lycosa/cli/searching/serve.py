@@ -97,7 +97,7 @@ def _source(
     from lycosa.serve.search.sources import ShardsAndOthers, ShardSource
 
     is_federated = len(roots) > 1 or peers or config.search.peers or config.search.workspaces
-    if not shards.engine:
+    if not (shards.engine or shards.address):
         if not is_federated:
             return None
         federation = open_federated_search(roots, peers, config, own_name="")

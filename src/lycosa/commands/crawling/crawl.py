@@ -38,6 +38,8 @@ from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.memory import tune_memory
 from lycosa.processes.threads import Stoppable
 from lycosa.store.coordination.leadership import require_no_leader
+from lycosa.store.storage.storage import open_storage
+from lycosa.store.workspace import FILE as WORKSPACE_FILE
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteScope
 
@@ -76,11 +78,14 @@ def open_for(order: CrawlOrder) -> Workspace:
     """Check the seeds, then open or create the workspace; an invalid call changes nothing.
 
     Raises:
-        UsageError: a seed cannot be used.
+        UsageError: a seed cannot be used, or there is neither a seed nor a workspace.
         WorkspaceError: a walk needs a workspace, and there is none.
     """
     tune_memory()
-    check_seeds((*order.collection.seeds, *order.seeds), order.collection)
+    seeds = (*order.collection.seeds, *order.seeds)
+    check_seeds(seeds, order.collection)
+    if not seeds and not order.start and open_storage(order.root).size(WORKSPACE_FILE) is None:
+        raise _without_seeds(order)
     return Workspace.open(order.root) if order.start else Workspace.open_or_create(order.root)
 
 
@@ -97,19 +102,20 @@ def plan_crawl(order: CrawlOrder, workspace: Workspace) -> tuple[Job, WalkStart 
     before = workspace.state().settings.get(collection.name, {})
     seeds = seeds_of(before, collection, order.seeds)
     if not seeds and not workspace.storage.names("inbox"):
-        raise UsageError(
-            f"nothing to crawl: {order.root} has no seeds yet; specify a URL, for example "
-            f"`lycosa crawl https://example.org/`{_configured(order)}"
-        )
+        raise _without_seeds(order)
     if start is not None and start.url:
         collection = recorded(collection, before)
     return Job(collection, seeds), start
 
 
-def _configured(order: CrawlOrder) -> str:
-    """Return the end of a message: the configured collections with seeds."""
+def _without_seeds(order: CrawlOrder) -> UsageError:
+    """Return the error of a call without seeds; it lists the collections that have some."""
     names = [each.name for each in order.config.collection if each.seeds or each.seed_file]
-    return f", or a configured collection: --collection {' | '.join(names)}" if names else ""
+    configured = f", or a configured collection: --collection {' | '.join(names)}" if names else ""
+    return UsageError(
+        f"nothing to crawl: {order.root} has no seeds yet; specify a URL, for example "
+        f"`lycosa crawl https://example.org/`{configured}"
+    )
 
 
 def crawl(

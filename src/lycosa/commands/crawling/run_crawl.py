@@ -52,7 +52,10 @@ class CrawlCall:
         Raises:
             UsageError: an option is wrong.
         """
-        entry = next(each for each in self.config.collection if each.name == self.collection)
+        named = (each for each in self.config.collection if each.name == self.collection)
+        entry = next(named, None)
+        if entry is None:
+            raise UsageError(f"--collection {self.collection!r} is not the name of a collection")
         return called_collection(
             self.config,
             self.collection,
@@ -119,7 +122,7 @@ def run_call(call: CrawlCall, listeners: CrawlListeners) -> CrawlReport:
         site=call.site,
         plugins=plugins,
     )
-    if is_shared(call.engine, call.workers):
+    if is_shared(call.engine, call.address, call.workers):
         from lycosa.commands.crawling.cluster_crawl import crawl_together
 
         with open_engine(call.engine, call.address, call.config) as engine:

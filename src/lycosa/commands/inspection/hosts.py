@@ -8,6 +8,7 @@ import polars as pl
 
 from lycosa.commands.models import HostFacts, HostSummary, HostTable
 from lycosa.config.settings import Config
+from lycosa.core.errors import UsageError
 from lycosa.core.records import UrlState
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -83,7 +84,13 @@ def host_facts(root: str, host: str, most: int = 50) -> HostFacts | None:
 
 
 def names_of(root: str, config: Config, kind: str) -> list[str]:
-    """Return the names of collections, hosts or languages, hosts with most pages first."""
+    """Return the names of collections, hosts or languages, hosts with most pages first.
+
+    Raises:
+        UsageError: `kind` is none of these.
+    """
+    if kind not in ("collections", "hosts", "languages"):
+        raise UsageError(f"kind {kind!r}: choose collections, hosts or languages")
     workspace = Workspace.open(root)
     if kind == "collections":
         configured = (collection.name for collection in config.collection)

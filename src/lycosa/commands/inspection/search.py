@@ -22,7 +22,7 @@ from lycosa.commands.search_models import (
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
 from lycosa.core.messages import Message
-from lycosa.core.parameters import texts, whole_number
+from lycosa.core.parameters import single_text, texts, whole_number
 from lycosa.core.units import format_time
 from lycosa.index.generation import storage_of
 from lycosa.search.crosslingual.translated import Across, TranslatedQuery, edit
@@ -150,8 +150,7 @@ def search_request(
     Raises:
         UsageError: an option is wrong.
     """
-    if not isinstance(query, str):
-        raise UsageError(f"query: {query!r} is not text")
+    single_text("query", query)
     for name in ("count", "offset"):
         whole_number(name, options.get(name))
     request = SearchRequest(
@@ -161,7 +160,9 @@ def search_request(
         folded=not copies,
         across=None
         if across is None
-        else across_languages(texts("across", across), source_language, translate),
+        else across_languages(
+            texts("across", across), source_language, texts("translate", translate)
+        ),
         **{**options, "facets": texts("facets", options.get("facets", ()))},
     )
     for facet in request.facets:

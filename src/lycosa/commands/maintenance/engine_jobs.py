@@ -29,7 +29,7 @@ def update_index(
         ConfigError: the encoder of the settings cannot be used; the index is complete.
     """
     workspace = Workspace.open(root)
-    if engine:
+    if engine or address:
         with open_engine(engine, address, config) as processes:
             report = index_on(processes, root, config.index, rebuild=rebuild)
     else:
@@ -60,7 +60,7 @@ def update_ranks(root: str, config: Config, engine: str = "", address: str = "")
         WorkError: table files were deleted repeatedly while they were read.
     """
     location = Workspace.open(root).root
-    if engine:
+    if engine or address:
         with open_engine(engine, address, config) as processes:
             return rank_on(processes, location)
     return rank_workspace(location)
@@ -76,7 +76,7 @@ def compact_workspace(
     """
     workspace = Workspace.open(root)
     settings = CompactionSettings(config.store.merge_commits)
-    if engine:
+    if engine or address:
         with open_engine(engine, address, config) as processes:
             merged = merge_on(processes, workspace.root, settings, whole=full)
     else:

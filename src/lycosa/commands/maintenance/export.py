@@ -23,7 +23,7 @@ from lycosa.export.library.editions import LibrarySelection, library_languages
 from lycosa.export.library.formats import FORMATS
 from lycosa.export.library.library import LibraryReport, export_library
 from lycosa.export.library.xml import SCHEMA
-from lycosa.store.storage.files import whole_file, write_errors
+from lycosa.store.storage.files import require_local, whole_file, write_errors
 from lycosa.store.workspace import Workspace
 
 
@@ -72,7 +72,7 @@ def export_pages(
     """Export a library, here or on an engine.
 
     Raises:
-        UsageError: the kind is unknown, or the size is too small.
+        UsageError: the kind is unknown, the size is too small, or the target is a URL.
         WorkError: a file cannot be written, or table files were replaced meanwhile.
     """
     if kind not in FORMATS:
@@ -80,6 +80,7 @@ def export_pages(
     size = parse_size(options.max_size or ("256MB" if kind == "parquet" else "64MB"))
     if size < 2**16:
         raise UsageError("--max-size must be at least 64KiB")
+    require_local(target)
     workspace = Workspace.open(root)
     task = LibraryTask(
         workspace.root,
@@ -91,7 +92,7 @@ def export_pages(
         size,
         options.again,
     )
-    if options.engine:
+    if options.engine or options.address:
         with open_engine(options.engine, options.address, config) as engine:
             report = export_on(engine, task)
     else:

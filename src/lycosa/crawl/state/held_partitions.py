@@ -74,6 +74,8 @@ class HeldTables(LiveTables):
         super().__init__(workspace, state)
         self._held = held_partitions.condition()
 
-    def _file(self, table: Table, file: DataFile) -> pl.LazyFrame:
-        rows = super()._file(table, file)
-        return rows if self._held is None else rows.filter(self._held)
+    def _condition(self, table: Table) -> pl.Expr | None:
+        visible = super()._condition(table)
+        if visible is None or self._held is None:
+            return self._held if visible is None else visible
+        return visible & self._held

@@ -23,7 +23,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.core.records import UrlState
 from lycosa.export.archives.warc import ArchivedCapture, index_line
-from lycosa.store.log.archive_files import WARC_NAME
+from lycosa.store.log.archive_files import CDXJ_NAME, WARC_NAME
 from lycosa.store.log.claim import Claim, DataFolder
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.files import write_table
@@ -179,7 +179,7 @@ class _Copy:
         placed = visits.with_columns(
             pl.lit(folder.warc).alias("warc_file"), pl.col("warc_offset").replace_strict(moved)
         )
-        write_lines(self._target.path(folder.cdxj), sorted(lines))
+        write_lines(f"{folder.absolute}/{CDXJ_NAME}", sorted(lines))
         claim.commit(
             folder,
             {"visits": _Rows("visits", placed.sort(SORT, maintain_order=True))},
@@ -202,7 +202,7 @@ class _Copy:
         )
         info = {"isPartOf": self._name, "description": "copied by Lycosa, records unchanged"}
         with (
-            open(self._target.path(folder.warc), "xb") as output,
+            open(f"{folder.absolute}/{WARC_NAME}", "xb") as output,
             RecordFile(self._source.path(warc_file)) as file,
         ):
             output.write(warcinfo_record(new_record_id(), self._clock.now_ms(), folder.warc, info))

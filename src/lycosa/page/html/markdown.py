@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
+from lycosa.core.errors import UsageError
 from lycosa.page.html.block_features import IN_EXCLUDED, element_flags
 from lycosa.page.html.document import read_html
 from lycosa.page.html.lines import BREAK
@@ -36,6 +37,14 @@ class MarkdownMode(StrEnum):
     MAIN = "main"
     FULL = "full"
     CITATIONS = "citations"  # the main text; links are numbered references at the end
+
+
+def markdown_mode(name: str) -> MarkdownMode:
+    """Return the mode of a name. Raises UsageError."""
+    try:
+        return MarkdownMode(name)
+    except ValueError:
+        raise UsageError(f"mode {name!r}: choose {', '.join(MarkdownMode)}") from None
 
 
 def html_markdown(payload: bytes, url: str, content_type: str, mode: MarkdownMode) -> str | None:

@@ -6,6 +6,7 @@ subdomains), `prefix:www.example.org:8080/private/` (these URLs over http and ht
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import field
 
@@ -16,6 +17,7 @@ from lycosa.url.scope import hostname
 from lycosa.url.site_name import site_name
 
 HOST, DOMAIN, PREFIX = "host", "domain", "prefix"
+_TLS_PORT = re.compile(r"[^/?#]*:443(?!\d)")
 
 
 def parse_rule(text: str) -> str:
@@ -35,29 +37,37 @@ def parse_rule(text: str) -> str:
                     "* is not allowed here; domain:example.org includes all its subdomains"
                 )
             site = site_name(text.strip())
-            whole = normalise(
-                text.strip() if "://" in text else f"http://{text.strip()}"
-            ).partition("://")[2]
+            whole = normalise(_with_scheme(text.strip())).partition("://")[2]
             return (
                 f"{HOST}:{site.host.removesuffix('.')}"
                 if whole == f"{site.host}/"
                 else f"{PREFIX}:{whole}"
             )
         if kind == PREFIX and value:
-            url = normalise(value if "://" in value else f"http://{value}")
+            url = normalise(_with_scheme(value))
             return f"{PREFIX}:{url.partition('://')[2]}"
         if kind in (HOST, DOMAIN) and value and not set(value) & set("/?#@ "):
             name = hostname(normalise(f"http://{value}/")).removesuffix(".")
-            if not name or "*" in name:
+            if not name or "*" in name or name.startswith("."):
                 raise UsageError(
-                    "* is not allowed here; domain:example.org includes all its subdomains"
+                    "write a name without * and without a point before it; domain:example.org "
+                    "includes all its subdomains"
                 )
+            if ":" in value.rpartition("]")[2]:
+                raise UsageError(f"{kind}: applies to all ports; for one, write HOST:PORT")
             return f"{kind}:{name}"
     except UsageError as error:
         raise UsageError(f"{text!r} is not an exclusion: {error}") from None
     raise UsageError(
         f"{text!r} is not an exclusion: write a host, a URL, host:NAME, domain:NAME or prefix:URL"
     )
+
+
+def _with_scheme(text: str) -> str:
+    """Return a URL that may be typed without its scheme."""
+    if "://" in text:
+        return text
+    return f"{'https' if _TLS_PORT.match(text) else 'http'}://{text}"
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,13 +14,14 @@ from typing import NamedTuple, Protocol
 
 import xxhash
 
-from lycosa.core.errors import WorkError, WorkspaceError
+from lycosa.core.errors import UsageError, WorkError, WorkspaceError
 from lycosa.processes.disk import sync_file
 
 ASIDE_SUFFIX = ".aside"
 """Suffix of files that are being written. Listings omit them; a crash may leave some."""
 
 _CHUNK = 1 << 20
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a `Path` keeps one of the two slashes
 
 
 class DataFile(NamedTuple):
@@ -172,9 +174,23 @@ def try_lock(descriptor: int, mode: int) -> bool:
     return True
 
 
+def require_local(target: object) -> None:
+    """Raise UsageError if a file or folder to write is named by a URL, as in `s3://…`."""
+    if _URL.match(str(target)):
+        raise UsageError(
+            f"{target} cannot be written: name a file or folder of this machine (mounted ones "
+            "too), and copy it from there"
+        )
+
+
 @contextmanager
 def write_errors(target: object, remedy: str = "") -> Iterator[None]:
-    """Convert an OSError into WorkError: `target` cannot be written. `remedy`: advice."""
+    """Convert an OSError into WorkError: `target` cannot be written. `remedy`: advice.
+
+    Raises:
+        UsageError: the target is a URL.
+    """
+    require_local(target)
     try:
         yield
     except OSError as error:

@@ -240,10 +240,14 @@ class LiveTables:
         return pl.concat(parts) if len(parts) > 1 else parts[0]
 
     def _file(self, table: Table, file: DataFile) -> pl.LazyFrame:
-        """Return the rows of a file that are not excluded, with their entries."""
-        rows = scan_file(self.storage, table, file)
+        """Return the rows of a file that can be read, with their entries."""
+        rows, condition = scan_file(self.storage, table, file), self._condition(table)
+        return rows if condition is None else rows.filter(condition)
+
+    def _condition(self, table: Table) -> pl.Expr | None:
+        """Return the condition of rows that can be read: they are not excluded; None: all can."""
         hidden = is_excluded(self.state.exclusions, table.name)
-        return rows if hidden is None else rows.filter(~hidden)
+        return None if hidden is None else ~hidden
 
     def _rows_by_file(
         self, table: Table, files: Sequence[DataFile], only: pl.Expr | None
@@ -281,8 +285,7 @@ class LiveTables:
             if first is None:
                 return
             end = last + 1
-        hidden = is_excluded(self.state.exclusions, table.name)
-        filters = [each for each in (None if hidden is None else ~hidden, only) if each is not None]
+        filters = [each for each in (self._condition(table), only) if each is not None]
         min_rows = 1_000 if memory_bytes is None else 100
         step = max(min_rows, (memory_bytes or _BATCH_BYTES) // 6 * file.rows // max(1, file.bytes))
         group = group_rows_of(self.storage, file)
