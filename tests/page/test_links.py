@@ -53,6 +53,20 @@ def parsed(html: str, **keywords: str) -> Page:
             "",
         ),
         (
+            "<x-y><template shadowrootmode=open><a href=/x>t</a></template></x-y>",
+            "a",
+            "http://www.example.org/x",
+            "t",
+            "",
+        ),
+        (
+            "<img src='data:image/gif;base64,R0' data-src=/x alt=t>",
+            "image",
+            "http://www.example.org/x",
+            "t",
+            "",
+        ),
+        (
             "<a href=/x title='A title'><i class=icon></i></a>",
             "a",
             "http://www.example.org/x",

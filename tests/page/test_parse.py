@@ -112,6 +112,13 @@ def test_understood_media_types(content_type: str, payload: bytes, expected: boo
         ("<h2>Title<a href='#t'>¶</a></h2>", "Title"),
         ("<svg><title>x</title><text>y</text></svg>z", "z"),
         ("<title>t</title>", ""),
+        ("<ruby>東京<rp>(</rp><rt>とうきょう</rt><rp>)</rp></ruby>へ", "東京へ"),
+        ("<p hidden=until-found>found<p hidden>x", "found"),
+        (
+            "<template>x</template><a-b><template ShadowRootMode=open><p>sha<template>x</template>dow"
+            "</p></template>light</a-b>",
+            "shadow\nlight",
+        ),
     ],
 )
 def test_visible_text(html: str, text: str) -> None:
@@ -215,6 +222,17 @@ def test_the_product_token_is_an_option() -> None:
         ("Mon, 5 Jan 49 10:00 UT", ms(2049, 1, 5, 10)),
         ("19 November 2019", ms(2019, 11, 19)),
         ("November 19, 2019", ms(2019, 11, 19)),
+        ("November 19th, 2019", ms(2019, 11, 19)),
+        ("Tue,19 Nov 2019 08:30:15 GMT", ms(2019, 11, 19, 8, 30, 15)),
+        ("19 Nov 2019 8:30 PM", ms(2019, 11, 19, 20, 30)),
+        ("Tue Nov 19 08:30:15 2019", ms(2019, 11, 19, 8, 30, 15)),
+        ("Tue Nov  9 08:30:15 CET 2019", ms(2019, 11, 9, 7, 30, 15)),
+        ("Tue Nov 19 2019 08:30:15 GMT+0100 (CET)", ms(2019, 11, 19, 7, 30, 15)),
+        ("2019-1-9 8:05", ms(2019, 1, 9, 8, 5)),
+        ("2019年1月9日 08:05", ms(2019, 1, 9, 8, 5)),
+        ("2019년 1월 9일", ms(2019, 1, 9)),
+        ("9.1.2019 08:05", ms(2019, 1, 9, 8, 5)),
+        ("9/1/2019", None),
         ("1970-01-01", None),
         ("2019-13-01", None),
         ("2019-02-30", None),

@@ -21,6 +21,8 @@ _SELF_CLOSED = re.compile(
     rb"|param)[\s/>])([A-Za-z][A-Za-z0-9]*)((?:\s[^<>]*)?)/>"
 )
 
+_TEMPLATE = re.compile(rb"<(/?)template\b((?:[^<>\"']|\"[^\"]*\"|'[^']*')*+)>", re.IGNORECASE)
+
 
 def read_html(
     payload: bytes, content_type: str = "", *, xml: bool = False, marked: bool = False
@@ -53,7 +55,8 @@ def read_tree(
     else:  # whether the text has invalid bytes decides on the encoding
         parts, decoded = read_html(payload, content_type, xml=xml)
         return parts.root, decoded
-    tree, _ = parse_html(_self_closed(decoded.data) if xml else decoded.data)
+    data = _self_closed(decoded.data) if xml else decoded.data
+    tree, _ = parse_html(_unwrapped(data) if b"shadowrootmode" in data else data)
     return tree.root, decoded
 
 
@@ -67,7 +70,14 @@ def _is_utf_8(payload: bytes) -> bool:
 
 
 def _read(data: bytes, xml: bool, marked: bool) -> PageParts:
-    tree, faults = parse_html(_self_closed(data) if xml else data)
+    markup = _self_closed(data) if xml else data
+    parts = _walk(markup, data, marked)
+    # looking for them before the first walk would cost every page
+    return _walk(_unwrapped(markup), data, marked) if parts.has_shadow_roots else parts
+
+
+def _walk(markup: bytes, data: bytes, marked: bool) -> PageParts:
+    tree, faults = parse_html(markup)
     root = tree.root
     if root is None:
         parts = PageParts()
@@ -84,6 +94,21 @@ def _read(data: bytes, xml: bool, marked: bool) -> PageParts:
 def _self_closed(data: bytes) -> bytes:
     """Return XHTML with end tags for the elements that close themselves."""
     return _SELF_CLOSED.sub(rb"<\1\2></\1>", data)
+
+
+def _unwrapped(data: bytes) -> bytes:
+    """Return HTML with the content of declared shadow trees (WHATWG HTML section 4.12.3) in place
+    of their templates.
+    """
+    is_shadow: list[bool] = []
+
+    def unwrap(match: re.Match[bytes]) -> bytes:
+        if match[1]:
+            return b"</shadow-root>" if is_shadow and is_shadow.pop() else match[0]
+        is_shadow.append(b"shadowrootmode" in match[2].lower())
+        return b"<shadow-root>" if is_shadow[-1] else match[0]
+
+    return _TEMPLATE.sub(unwrap, data)
 
 
 def _mark_nodes(root: Node) -> MarkedNodes:

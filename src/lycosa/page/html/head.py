@@ -41,6 +41,7 @@ _FEED_TYPES = frozenset(
         "text/xml",
     }
 )
+_LAZY_SOURCES = ("data-src", "data-lazy-src", "data-original", "srcset", "data-srcset")
 _DATE_PROPERTIES = frozenset({"datePublished", "dateCreated"})
 _REQUISITE, _IMAGE = LinkKind.REQUISITE.value, LinkKind.IMAGE.value
 
@@ -56,7 +57,7 @@ def read_special(node: Node, tag: int, parts: PageParts, hidden: bool) -> bool:
         source = attributes.get("src")
         if source:
             parts.links.append((_REQUISITE, source, "", ""))
-        elif "ld+json" in (attributes.get("type") or ""):
+        elif "ld+json" in (attributes.get("type") or "").lower():
             parts.linked_data.append(node.text())
     elif tag == _META:
         _read_meta(attributes, parts)
@@ -94,10 +95,22 @@ def read_special(node: Node, tag: int, parts: PageParts, hidden: bool) -> bool:
 def read_image(attributes: dict[str, str | None], links: list[FoundLink]) -> str:
     """Take an image's address; its alternative text."""
     alt = _short(attributes.get("alt"))
-    source = attributes.get("src")
-    if source and source[:5] != "data:":
+    source = attributes.get("src") or ""
+    if not source or source[:5] == "data:":
+        source = lazy_source(attributes)
+    if source:
         links.append((_IMAGE, source, "", alt))
     return alt
+
+
+def lazy_source(attributes: dict[str, str | None]) -> str:
+    """Return the address of an image that a script loads when it is scrolled to, or that has only a
+    `srcset`; "" for none.
+    """
+    for name in _LAZY_SOURCES:
+        if written := (attributes.get(name) or "").split(None, 1):
+            return written[0].rstrip(",")
+    return ""
 
 
 def _read_meta(attributes: dict[str, str | None], parts: PageParts) -> None:
