@@ -60,6 +60,11 @@ def read_tree(
     return tree.root, decoded
 
 
+def read_fragment(markup: str) -> PageParts:
+    """Read HTML that is the text of an element of another document. Never raises."""
+    return _read(markup.encode("utf-8", "replace"), False, False)
+
+
 def _is_utf_8(payload: bytes) -> bool:
     if payload.isascii():
         return True
