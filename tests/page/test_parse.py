@@ -81,6 +81,7 @@ def test_no_bytes_raise_and_the_result_is_the_same_twice(payload: bytes, content
         ("application/rss+xml", b"<rss/>", True),
         ("image/svg+xml", b"<svg/>", False),
         ("text/css", b"a{}", False),
+        ("text/markdown; charset=utf-8", b"# A title", True),
         ("application/pdf", b"%PDF-1.4", False),
     ],
 )

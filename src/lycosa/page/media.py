@@ -33,6 +33,7 @@ _DECLARED = {
     "text/html": MediaFormat.HTML,
     "application/xhtml+xml": MediaFormat.XHTML,
     "text/plain": MediaFormat.TEXT,
+    "text/markdown": MediaFormat.TEXT,
     "text/xml": MediaFormat.XML,
     "application/xml": MediaFormat.XML,
     "application/rss+xml": MediaFormat.XML,
