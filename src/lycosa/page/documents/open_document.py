@@ -121,6 +121,7 @@ class _BookProperties(CoreProperties):
         "date": "date",
         "creator": "author",
         "subject": "keywords",
+        "language": "language",
     }
 
 
