@@ -56,6 +56,16 @@ def test_properties_of_a_book_and_of_a_text() -> None:
     assert text.metadata.modified_at == ms(2020, 5, 5)
 
 
+def test_notes_of_an_open_document_follow_their_paragraph() -> None:
+    content = (
+        "<o:document-content xmlns:o='o' xmlns:t='t'><t:p>Wolf<t:note><t:note-citation>1"
+        "</t:note-citation><t:note-body><t:p>A spider.</t:p></t:note-body></t:note> hunts.</t:p>"
+        "</o:document-content>"
+    )
+    page = read(zipped({"META-INF/manifest.xml": "", "content.xml": content}))
+    assert page.text == "Wolf hunts.\nA spider."
+
+
 def test_fields_of_a_docx_in_several_pieces() -> None:
     page = read(docx())
     assert [link.target for link in page.links] == [
