@@ -97,6 +97,11 @@ def markdown(html: str, mode: MarkdownMode = MarkdownMode.FULL) -> str:
             '<p><math><mi>x</mi><annotation encoding="application/x-tex">x^2</annotation></math> y',
             "$x^2$ y",
         ),
+        (
+            '<span class=katex-mathml><math><mi>x</mi><annotation encoding="application/x-tex">x'
+            "</annotation></math></span><span class=katex-html>x</span> <code><math><mi>y</mi></math>",
+            "$x$ `y`",
+        ),
         ("<p>a <span hidden>b</span><script>c</script>", "a"),
         ("", ""),
     ],

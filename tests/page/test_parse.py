@@ -116,6 +116,11 @@ def test_understood_media_types(content_type: str, payload: bytes, expected: boo
         ("<ruby>東京<rp>(</rp><rt>とうきょう</rt><rp>)</rp></ruby>へ", "東京へ"),
         ("<p hidden=until-found>found<p hidden>x", "found"),
         (
+            "a <span class=katex-mathml><math><mi>x</mi><mn>2</mn><annotation>x^2</annotation></math>"
+            "</span><span class=katex-html>x2</span> b",
+            "a x2 b",
+        ),
+        (
             "<template>x</template><a-b><template ShadowRootMode=open><p>sha<template>x</template>dow"
             "</p></template>light</a-b>",
             "shadow\nlight",
@@ -146,6 +151,11 @@ def test_language_and_digests_come_from_the_text() -> None:
     assert page.simhash != 0
     again = parse_page(german.replace(b"<p>", b"<p class=x>"), url=URL, content_type="text/html")
     assert (again.text_digest, again.simhash) == (page.text_digest, page.simhash)
+
+
+def test_the_body_may_declare_the_language() -> None:
+    page = parse_page(b"<html><body lang=de-AT><p>x", url=URL, content_type="text/html")
+    assert page.declared_language == "de"
 
 
 def test_og_title_replaces_a_missing_title() -> None:

@@ -305,8 +305,6 @@ class _Inline:
             self._out.append(self._writer.image(markup.text, markup.url))
         elif kind == CHECKBOX:
             self._out.append(f"[{markup.text}] ")
-        elif kind == MATH:
-            self._out.append(f"${markup.text}$")
         elif kind == FOOTNOTE:
             self._out.append(f"[^{markup.text}]")
         elif markup.begins:
@@ -326,6 +324,9 @@ class _Inline:
         inner = text.strip()
         if CODE in self._kinds:
             outer += [self._code_link(markup, inner)] if markup.kind == LINK and inner else pieces
+            return markup.kind
+        if markup.kind == MATH:
+            outer.append(f"${markup.text}$")
             return markup.kind
         if markup.kind == LINK and outer and outer[-1].endswith("!"):
             outer[-1] = f"{outer[-1][:-1]}\\!"  # else the link would be an image

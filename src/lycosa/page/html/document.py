@@ -14,7 +14,10 @@ from lycosa.page.html.walk import walk
 from lycosa.page.page_parts import PageParts
 
 _PRE, _NOSCRIPT = TAG["pre"], TAG["noscript"]
-_MARKED = '[hidden],[style*="display" i],pre:has(a,img,br),noscript,[itemscope],[typeof]'
+_MARKED = (
+    '[hidden],[style*="display" i],pre:has(a,img,br),noscript,[itemscope],[typeof]'
+    ",.katex-mathml+.katex-html"  # shows a formula of MathML once more
+)
 MIN_NOSCRIPT = 400  # characters; notices such as "Please enable JavaScript" are shorter
 _SELF_CLOSED = re.compile(
     rb"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr|frame"
@@ -89,8 +92,7 @@ def _walk(markup: bytes, data: bytes, marked: bool) -> PageParts:
     else:
         nodes = _mark_nodes(root)
         parts = rich_walk(root, nodes) if marked else walk(root, nodes)
-        attributes = root.attributes
-        parts.set_language(attributes.get("lang") or attributes.get("xml:lang") or "")
+        parts.set_language(_language(root) or _language(tree.body))
         parts.set_document(root, data, has_items=nodes.has_items)
     parts.faults.extend(faults)
     return parts
@@ -99,6 +101,11 @@ def _walk(markup: bytes, data: bytes, marked: bool) -> PageParts:
 def _self_closed(data: bytes) -> bytes:
     """Return XHTML with end tags for the elements that close themselves."""
     return _SELF_CLOSED.sub(rb"<\1\2></\1>", data)
+
+
+def _language(node: Node | None) -> str:
+    attributes = node.attributes if node is not None else {}
+    return attributes.get("lang") or attributes.get("xml:lang") or ""
 
 
 def _unwrapped(data: bytes) -> bytes:
@@ -131,7 +138,7 @@ def _mark_nodes(root: Node) -> MarkedNodes:
             linked.append(node.mem_id)
         elif node.tag_id == _NOSCRIPT:
             noscript_length += len(node.text())
-        elif is_hidden(attributes):
+        elif is_hidden(attributes) or attributes.get("class") == "katex-html":
             hidden.append(node.mem_id)
     shows_noscript = noscript_length >= MIN_NOSCRIPT and _is_script_shell(root, noscript_length)
     return MarkedNodes(frozenset(hidden), frozenset(linked), shows_noscript, has_items)

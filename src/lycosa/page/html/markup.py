@@ -59,7 +59,7 @@ class Markup(str):
 
 
 BEGINS = {kind: Markup.make(kind, True) for kind in (STRONG, EMPHASIS, CODE, DELETED)}
-ENDS = {kind: Markup.make(kind, False) for kind in (*BEGINS, LINK)}
+ENDS = {kind: Markup.make(kind, False) for kind in (*BEGINS, LINK, MATH)}
 
 
 @dataclass(slots=True, eq=False)

@@ -145,10 +145,12 @@ class RichWalker(PageWalker):
         return None
 
     def start_math(self, node: Node, tag: int, child: Node | None) -> Node | None:
-        annotation = node.css_first('annotation[encoding="application/x-tex"]')
-        if annotation is None:
-            return child
-        self.mark(Markup.make(MATH, True, "", annotation.text().strip()))
+        source = node.css_first('annotation[encoding="application/x-tex"]')
+        if source is None:
+            return super().start_math(node, tag, child)
+        self.mark(Markup.make(MATH, True, "", source.text().strip()))
+        super().start_math(node, tag, child)
+        self.pieces.append(ENDS[MATH])
         return None
 
     def start_listing(self, node: Node, tag: int, child: Node | None) -> Node | None:
