@@ -14,9 +14,10 @@ from lycosa.page.page_parts import ANCHOR_LENGTH, FoundLink, PageParts, fold
 _MAX_TIMES = 20
 _MAX_META = 1_000
 
-_META, _LINK, _BASE, _AREA, _FRAME, _IFRAME = (
-    TAG[name] for name in ("meta", "link", "base", "area", "frame", "iframe")
+_META, _LINK, _BASE, _AREA, _FRAME, _OBJECT = (
+    TAG[name] for name in ("meta", "link", "base", "area", "frame", "object")
 )
+_FRAMES = frozenset({_FRAME, _OBJECT, TAG["iframe"], TAG["embed"]})
 _SCRIPT, _TITLE, _TIME = (TAG[name] for name in ("script", "title", "time"))
 _REQUISITES = frozenset(
     {
@@ -82,13 +83,14 @@ def read_special(node: Node, tag: int, parts: PageParts, hidden: bool) -> bool:
                     _short(attributes.get("alt")),
                 )
             )
-    elif tag in (_FRAME, _IFRAME):
-        source = attributes.get("src")
+    elif tag in _FRAMES:
+        source = attributes.get("data" if tag == _OBJECT else "src")
         if source:
             kind = LinkKind.FRAME if tag == _FRAME else LinkKind.IFRAME
             parts.links.append(
                 (kind.value, source, "", _short(attributes.get("title") or attributes.get("name")))
             )
+        return tag == _OBJECT
     return False
 
 
@@ -169,7 +171,7 @@ def _relation(rel: str) -> tuple[str, LinkKind | None]:
     kind = None
     if "canonical" in tokens:
         kind = LinkKind.CANONICAL
-    elif "alternate" in tokens and "stylesheet" not in tokens:
+    elif "alternate" in tokens and _REQUISITES.isdisjoint(tokens):
         kind = LinkKind.ALTERNATE
     elif not _REQUISITES.isdisjoint(tokens):
         kind = LinkKind.REQUISITE

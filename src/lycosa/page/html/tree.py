@@ -39,6 +39,7 @@ _CELLS = "td th"
 _SPECIAL = """
     a area base br frame iframe img link meta noscript pre script style template title time wbr
     svg select textarea datalist noframes noembed audio video rt rp
+    embed object
 """
 _MARKUP = "b code del em i input kbd math s samp span strong tt"
 _parser, _ = parse_html("")
