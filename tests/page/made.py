@@ -124,7 +124,9 @@ def odt() -> bytes:
 def epub() -> bytes:
     book = (
         '<package xmlns:dc="d"><metadata><dc:title>Of '
-        "spiders</dc:title><dc:date>2020-05-04T03:02:01Z</dc:date></metadata>"
+        "spiders</dc:title><dc:date>2020-05-04T03:02:01Z</dc:date><dc:language>en-GB</dc:language>"
+        "<dc:creator>Jane Doe</dc:creator><dc:creator>John Roe</dc:creator><dc:subject>a</dc:subject>"
+        "<dc:subject>b</dc:subject></metadata>"
         '<manifest><item id="c1" href="one.xhtml"/></manifest><spine><itemref '
         'idref="c1"/></spine></package>'
     )

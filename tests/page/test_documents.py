@@ -11,7 +11,8 @@ from lycosa.core.records import Page
 from lycosa.page.documents.kinds import Kind, kind_of
 from lycosa.page.documents.parse import parse_document
 from lycosa.page.documents.sink import MAX_TEXT
-from tests.page.made import MADE, RTF, W, compound, docx, pdf, png, zipped
+from tests.page.dates import ms
+from tests.page.made import MADE, RTF, W, compound, docx, epub, pdf, png, zipped
 from tests.servers.system import require_program
 
 
@@ -38,6 +39,31 @@ def test_text_links_and_properties(form: str) -> None:
         assert page.published_at // 86_400_000 == 18_386  # 4 May 2020
     if form in ("docx", "pptx", "odt", "epub", "xlsx"):
         assert (page.headings, page.headline) == (["Wolf spiders"], "Wolf spiders")
+
+
+def test_properties_of_a_book_and_of_a_text() -> None:
+    book = read(epub())
+    assert (book.declared_language, book.metadata.language) == ("en", "en")
+    assert book.metadata.authors == ["Jane Doe", "John Roe"]
+    assert book.metadata.keywords == ["a", "b"]
+    core = (
+        "<cp:coreProperties xmlns:cp='c' xmlns:dcterms='t'><dcterms:modified>2020-05-05T00:00:00Z"
+        "</dcterms:modified></cp:coreProperties>"
+    )
+    text = read(
+        zipped({"[Content_Types].xml": "", "word/document.xml": "", "docProps/core.xml": core})
+    )
+    assert text.metadata.modified_at == ms(2020, 5, 5)
+
+
+def test_notes_of_an_open_document_follow_their_paragraph() -> None:
+    content = (
+        "<o:document-content xmlns:o='o' xmlns:t='t'><t:p>Wolf<t:note><t:note-citation>1"
+        "</t:note-citation><t:note-body><t:p>A spider.</t:p></t:note-body></t:note> hunts.</t:p>"
+        "</o:document-content>"
+    )
+    page = read(zipped({"META-INF/manifest.xml": "", "content.xml": content}))
+    assert page.text == "Wolf hunts.\nA spider."
 
 
 def test_fields_of_a_docx_in_several_pieces() -> None:

@@ -64,13 +64,57 @@ def test_invalid_xml_is_read_up_to_the_error() -> None:
     assert (page.text, page.faults) == ("News\nOne", ["xml_invalid"])
 
 
-def test_a_feed_served_as_html_is_read_as_a_feed() -> None:
+@pytest.mark.parametrize("content_type", ["text/html", "text/plain; charset=utf-8"])
+def test_a_feed_with_a_wrong_type_is_read_as_a_feed(content_type: str) -> None:
     page = parse_page(
         b'<?xml version="1.0"?><rss><channel><title>News</title><link>/n</link></channel></rss>',
         url=URL,
-        content_type="text/html",
+        content_type=content_type,
     )
     assert [link.target for link in page.links] == ["http://www.example.org/n"]
+
+
+def test_a_feed_shows_what_its_readers_show() -> None:
+    page = parse_page(
+        b"""<rss xmlns:media="m" xmlns:itunes="i"><channel><image><title>Logo</title><url>/l.png</url></image>
+        <title>Q&amp;amp;A</title><language>de-AT</language><generator>G 1.0</generator>
+        <item><title>One &lt;em&gt;new&lt;/em&gt; x &amp;lt; y</title><guid>http://www.example.org/1</guid>
+        <media:title>Picture</media:title><category>News</category><comments>http://www.example.org/c</comments>
+        <description><![CDATA[<p>F<b>ir</b>st</p><script>x()</script><p>It&#8217;s]]></description></item>
+        <item><guid isPermaLink="false">http://www.example.org/2</guid><title>Two</title></item>
+        </channel></rss>""",
+        url=URL,
+        content_type="text/xml",
+    )
+    assert (page.title, page.declared_language) == ("Q&A", "de")
+    assert page.text.split("\n") == [
+        "Q&A",
+        "One new x < y",
+        "Picture",
+        "News",
+        "First",
+        "It’s",
+        "Two",
+    ]
+    assert [(link.target, link.anchor) for link in page.links] == [
+        ("http://www.example.org/1", "One new x < y")
+    ]
+
+
+def test_xhtml_in_an_atom_feed() -> None:
+    page = parse_page(
+        b"""<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="fr" xml:base="/blog/"><title type="html">A &lt;b&gt;B&lt;/b&gt;</title>
+        <entry><title type="xhtml"><div>An <em>en</em>try</div></title><link href="e"/><source><title>Other</title></source>
+        <content type="xhtml"><div><p>Text <a href="x">with <i>a</i></a> link.</p><p>More</p></div></content></entry></feed>""",
+        url=URL,
+        content_type="application/atom+xml",
+    )
+    assert (page.title, page.declared_language) == ("A B", "fr")
+    assert page.text.split("\n") == ["A B", "An entry", "Text with a link.", "More"]
+    assert [(link.target, link.anchor) for link in page.links] == [
+        ("http://www.example.org/blog/e", "An entry"),
+        ("http://www.example.org/blog/x", "with a"),
+    ]
 
 
 def test_xhtml_may_close_any_element() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 
 import pytest
 from bench.markdown import TEMPLATES, URL, blocks, documents, f1, page
@@ -28,7 +29,14 @@ def markdown(html: str, mode: MarkdownMode = MarkdownMode.FULL) -> str:
         ("<p>a <b>b</b><i> c</i> <del>d</del>", "a **b** *c* ~~d~~"),
         ("<p><b><b>x</b></b><strong></strong>", "**x**"),
         ("<p><code>a`b</code> <kbd>x * y</kbd>", "``a`b`` `x * y`"),
+        (
+            "<p><code>f(<a href=b>b_c</a>, *x)</code> <code><a href=c>`</a><a href=javascript:x>d",
+            "`f(`[`b_c`](https://www.example.org/docs/b)`, *x)` "
+            "[`` ` ``](https://www.example.org/docs/c)`d`",
+        ),
         ("<p>2 * 3_4 [x] &lt;b>", r"2 \* 3\_4 \[x\] \<b>"),
+        ("<p>&amp;lt; AT&amp;T ~ ~~x~~", r"\&lt; AT&T ~ \~\~x\~\~"),
+        ("<p>New!<a href=/x>More</a>", r"New\![More](https://www.example.org/x)"),
         (
             "<p># no heading</p><p>1. no item</p><p>- none",
             "\\# no heading\n\n1\\. no item\n\n\\- none",
@@ -51,6 +59,10 @@ def markdown(html: str, mode: MarkdownMode = MarkdownMode.FULL) -> str:
             '<p>see <img src="a.png" alt="An [image]">',
             r"see ![An \[image\]](https://www.example.org/docs/a.png)",
         ),
+        (
+            '<p>see <img src="data:image/gif;base64,R0" data-src=a.png><img srcset="b,c.png 1x, d.png 2x">',
+            "see ![](https://www.example.org/docs/a.png)![](https://www.example.org/docs/b,c.png)",
+        ),
         ("<ul><li>a<ul><li>b</ul><li><p>c</p><p>d</p></ul>", "- a\n  - b\n- c\n\n  d"),
         (
             "<ol start=9><li>a<li>b<pre>x\n y</pre></ol>",
@@ -66,6 +78,12 @@ def markdown(html: str, mode: MarkdownMode = MarkdownMode.FULL) -> str:
             "<table><tr><th>A<th>B<tr><td>1|2<td><b>x</b><br>y</table>",
             "| A | B |\n| --- | --- |\n| 1\\|2 | **x**<br>y |",
         ),
+        (
+            "<table><tr><th rowspan=2>A<th colspan=2>B<th>C<tr><td>b<td>c<td>d<tr><td colspan=2>e<td>f"
+            "<td rowspan=0>g<tr><td>h<td>i<td>j<td>k</table>",
+            "| A | B |  | C |  |\n| --- | --- | --- | --- | --- |\n|  | b | c | d |  |\n"
+            "| e |  | f | g |  |\n| h | i | j |  | k |",
+        ),
         ("<table><tr><td>a<td>b</table>", "|  |  |\n| --- | --- |\n| a | b |"),
         ("<table><tr><td><h2>Layout</h2><p>Text</p><td>Side</table>", "## Layout\n\nText\n\nSide"),
         (
@@ -78,6 +96,11 @@ def markdown(html: str, mode: MarkdownMode = MarkdownMode.FULL) -> str:
         (
             '<p><math><mi>x</mi><annotation encoding="application/x-tex">x^2</annotation></math> y',
             "$x^2$ y",
+        ),
+        (
+            '<span class=katex-mathml><math><mi>x</mi><annotation encoding="application/x-tex">x'
+            "</annotation></math></span><span class=katex-html>x</span> <code><math><mi>y</mi></math>",
+            "$x$ `y`",
         ),
         ("<p>a <span hidden>b</span><script>c</script>", "a"),
         ("", ""),
@@ -167,6 +190,13 @@ def test_markdown_documents_are_recovered_from_their_pages(template: str) -> Non
         for text in texts
     ]
     assert sum(scores) / len(scores) >= 0.95
+
+
+@pytest.mark.parametrize("opening", ["<ul><li>", "<blockquote>", "<table><tr><td>"])
+def test_deep_nesting(opening: str) -> None:
+    started = time.process_time()
+    assert "last words" in markdown(opening * 1_000 + "<p>a" * 5_000 + "<p>last words")
+    assert time.process_time() - started < 10
 
 
 @given(st.text(st.sampled_from('<>/="abp tdrhuliove12\n&;#\0\ufdd0'), max_size=300))

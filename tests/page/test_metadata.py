@@ -125,6 +125,14 @@ RDFA = """
             OF_ARTICLE | {"authors": ["Jane Doe"]},
         ),
         (script({"@type": "schema:NewsArticle", "schema:author": "J. Doe"}), {"authors": ["J. Doe"]}),
+        (script({"https://schema.org/headline": "A title", "@type": "https://schema.org/Article"}),
+         {"type": "Article", "headline": "A title"}),
+        (script(ARTICLE).replace("application/ld+json", "Application/LD+JSON"), OF_ARTICLE),
+        (
+            script({"@type": "Article", "headline": "Q&amp;A", "author": "M. O&#039;Neil",
+                    "description": "&quot;D&quot; &hellip;"}),
+            {"headline": "Q&A", "authors": ["M. O'Neil"], "description": '"D" …'},
+        ),
         (
             '<script type="application/ld+json">/* x */ {"@type": "Article", // y\n "author": '
             '"Jane Doe",}</script>',
@@ -216,6 +224,15 @@ def test_visible_author_and_date_of_an_article() -> None:
     assert metadata(f"<h1>Spiders</h1>{others}{text}").published_at is None
 
 
+def test_a_description_is_shown_without_escapes() -> None:
+    page = parse_page(
+        b'<meta name=description content="Q&amp;amp;A: &amp;quot;why&amp;quot;">',
+        url=URL,
+        content_type="text/html",
+    )
+    assert page.description == page.metadata.description == 'Q&A: "why"'
+
+
 def test_dates_are_never_later_than_the_fetch() -> None:
     future = {"@type": "Article", "datePublished": "2030-01-01", "dateModified": "2030-01-01"}
     meta = '<meta name="date" content="2024-05-13">'
@@ -279,6 +296,7 @@ HOSTILE = {
     "deep JSON": f'<script type="application/ld+json">{_nested(200_000)}</script>',
     "deep objects": '<script type="application/ld+json">' + '{"a":' * 50_000 + "1" + "}" * 50_000,
     "open strings": '<script type="application/ld+json">' + '\\"' * 200_000 + "</script>",
+    "open escapes": '<script type="application/ld+json">{' + '"\\' * 200_000 + "</script>",
     "open comments": '<script type="application/ld+json">' + "/*" * 200_000 + "</script>",
     "large number": '<script type="application/ld+json">{"@type":"Product","price":'
     + "9" * 10_000

@@ -81,6 +81,7 @@ def test_no_bytes_raise_and_the_result_is_the_same_twice(payload: bytes, content
         ("application/rss+xml", b"<rss/>", True),
         ("image/svg+xml", b"<svg/>", False),
         ("text/css", b"a{}", False),
+        ("text/markdown; charset=utf-8", b"# A title", True),
         ("application/pdf", b"%PDF-1.4", False),
     ],
 )
@@ -112,6 +113,18 @@ def test_understood_media_types(content_type: str, payload: bytes, expected: boo
         ("<h2>Title<a href='#t'>¶</a></h2>", "Title"),
         ("<svg><title>x</title><text>y</text></svg>z", "z"),
         ("<title>t</title>", ""),
+        ("<ruby>東京<rp>(</rp><rt>とうきょう</rt><rp>)</rp></ruby>へ", "東京へ"),
+        ("<p hidden=until-found>found<p hidden>x", "found"),
+        (
+            "a <span class=katex-mathml><math><mi>x</mi><mn>2</mn><annotation>x^2</annotation></math>"
+            "</span><span class=katex-html>x2</span> b",
+            "a x2 b",
+        ),
+        (
+            "<template>x</template><a-b><template ShadowRootMode=open><p>sha<template>x</template>dow"
+            "</p></template>light</a-b>",
+            "shadow\nlight",
+        ),
     ],
 )
 def test_visible_text(html: str, text: str) -> None:
@@ -138,6 +151,11 @@ def test_language_and_digests_come_from_the_text() -> None:
     assert page.simhash != 0
     again = parse_page(german.replace(b"<p>", b"<p class=x>"), url=URL, content_type="text/html")
     assert (again.text_digest, again.simhash) == (page.text_digest, page.simhash)
+
+
+def test_the_body_may_declare_the_language() -> None:
+    page = parse_page(b"<html><body lang=de-AT><p>x", url=URL, content_type="text/html")
+    assert page.declared_language == "de"
 
 
 def test_og_title_replaces_a_missing_title() -> None:
@@ -215,6 +233,17 @@ def test_the_product_token_is_an_option() -> None:
         ("Mon, 5 Jan 49 10:00 UT", ms(2049, 1, 5, 10)),
         ("19 November 2019", ms(2019, 11, 19)),
         ("November 19, 2019", ms(2019, 11, 19)),
+        ("November 19th, 2019", ms(2019, 11, 19)),
+        ("Tue,19 Nov 2019 08:30:15 GMT", ms(2019, 11, 19, 8, 30, 15)),
+        ("19 Nov 2019 8:30 PM", ms(2019, 11, 19, 20, 30)),
+        ("Tue Nov 19 08:30:15 2019", ms(2019, 11, 19, 8, 30, 15)),
+        ("Tue Nov  9 08:30:15 CET 2019", ms(2019, 11, 9, 7, 30, 15)),
+        ("Tue Nov 19 2019 08:30:15 GMT+0100 (CET)", ms(2019, 11, 19, 7, 30, 15)),
+        ("2019-1-9 8:05", ms(2019, 1, 9, 8, 5)),
+        ("2019年1月9日 08:05", ms(2019, 1, 9, 8, 5)),
+        ("2019년 1월 9일", ms(2019, 1, 9)),
+        ("9.1.2019 08:05", ms(2019, 1, 9, 8, 5)),
+        ("9/1/2019", None),
         ("1970-01-01", None),
         ("2019-13-01", None),
         ("2019-02-30", None),

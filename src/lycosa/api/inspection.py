@@ -26,7 +26,6 @@ from lycosa.core.parameters import (
     calendar_day,
     duration_ms,
     in_utc,
-    single_text,
     texts,
     whole_number,
 )

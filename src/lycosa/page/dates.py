@@ -19,16 +19,26 @@ _ISO = lazy_pattern(
     r"|[+-]\d\d(?::?\d\d)?)?)?(?!\d)",
     re.IGNORECASE,
 )
-_SLASHED = lazy_pattern(
-    r"\s*(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?:\s+(\d{1,2}):(\d\d)(?::(\d\d))?)?(?!\d)"
+_NUMBERS = lazy_pattern(
+    r"\s*(\d{4})\s?[-/.年년]\s?(\d{1,2})\s?[-/.月월]\s?(\d{1,2})(?!\d)[日일.]?"
+    r"(?:\s+(\d{1,2}):(\d\d)(?::(\d\d))?(?!\d))?"
 )
+_DAY_DOTS = lazy_pattern(
+    r"\s*(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})(?!\d)(?:,?\s+(\d{1,2}):(\d\d)(?::(\d\d))?(?!\d))?"
+)
+_WEEKDAY = r"\s*(?:[A-Za-z]{3,9}(?:\.?,\s*|\.?\s+))?"
 _DAY_MONTH_NAME = lazy_pattern(
-    r"\s*(?:[A-Za-z]{3,9}\.?,?\s+)?(\d{1,2})[\s-]([A-Za-z]{3})[a-z]*\.?,?[\s-](\d{4}"
+    _WEEKDAY + r"(\d{1,2})(?:st|nd|rd|th)?[\s-]([A-Za-z]{3})[a-z]*\.?,?[\s-](\d{4}"
     r"|\d\d(?=[\s,]+\d{1,2}:))"
     r"(?:[\s,]+(\d{1,2}):(\d\d)(?::(\d\d))?)?\s*([+-]\d\d:?\d\d|[A-Z]{1,4}\b)?(?!\d)"
 )
 _MONTH_NAME_DAY = lazy_pattern(
-    r"\s*(?:[A-Za-z]{3,9}\.?,\s+)?([A-Za-z]{3})[a-z]*\.?\s+(\d{1,2}),?\s+(\d{4})(?!\d)"
+    _WEEKDAY + r"([A-Za-z]{3})[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})(?!\d)"
+    r"(?:\s+(\d\d):(\d\d):(\d\d)(?:\s+GMT([+-]\d{4})?)?)?"
+)
+_ASCTIME = lazy_pattern(
+    _WEEKDAY
+    + r"([A-Za-z]{3})\s+(\d{1,2})\s+(\d\d):(\d\d):(\d\d)\s+(?:([A-Z]{3,4})\s+)?(\d{4})(?!\d)"
 )
 _MONTH_NAMES = "jan feb mar apr may jun jul aug sep oct nov dec"
 _ZONE_HOURS = {
@@ -42,17 +52,23 @@ _MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES.split(), 1)}
 
 
 def parse_date(text: str) -> int | None:
-    """Return the milliseconds since 1970 UTC of a date as pages write it (ISO 8601, RFC 3339, RFC
-    9110 HTTP-date and relatives), else None.
+    """Return the milliseconds since 1970 UTC of a date as pages write it, else None.
+
+    Formats: ISO 8601, RFC 3339, RFC 9110 HTTP-date, `Date` of JavaScript and relatives. `3.4.2024`
+    is in April.
     """
     text = text[:80]
     match = _ISO.match(text)
     if match:
         year, month, day, hour, minute, second, zone = match.groups()
         return _milliseconds(year, month, day, hour, minute, second, zone)
-    match = _SLASHED.match(text)
+    match = _NUMBERS.match(text)
     if match:
         year, month, day, hour, minute, second = match.groups()
+        return _milliseconds(year, month, day, hour, minute, second, None)
+    match = _DAY_DOTS.match(text)
+    if match:
+        day, month, year, hour, minute, second = match.groups()
         return _milliseconds(year, month, day, hour, minute, second, None)
     match = _DAY_MONTH_NAME.match(text)
     if match:
@@ -60,8 +76,12 @@ def parse_date(text: str) -> int | None:
         return _milliseconds(year, _MONTHS.get(name.lower()), day, hour, minute, second, zone)
     match = _MONTH_NAME_DAY.match(text)
     if match:
-        name, day, year = match.groups()
-        return _milliseconds(year, _MONTHS.get(name.lower()), day, None, None, None, None)
+        name, day, year, hour, minute, second, zone = match.groups()
+        return _milliseconds(year, _MONTHS.get(name.lower()), day, hour, minute, second, zone)
+    match = _ASCTIME.match(text)
+    if match:
+        name, day, hour, minute, second, zone, year = match.groups()
+        return _milliseconds(year, _MONTHS.get(name.lower()), day, hour, minute, second, zone)
     return None
 
 
@@ -84,7 +104,7 @@ def _milliseconds(
             number,
             int(month),
             int(day),
-            int(hour or 0),
+            int(hour or 0) % 12 + 12 if zone == "PM" else int(hour or 0),
             int(minute or 0),
             min(int(second or 0), 59),
             tzinfo=_zone(zone),

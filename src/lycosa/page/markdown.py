@@ -1,13 +1,14 @@
 """Markdown, GitHub style, of the blocks of a page or document, or of plain text.
 
-Paragraphs are not wrapped; listings are byte by byte; tables with cells that span or contain
-several blocks become HTML or paragraphs.
+Paragraphs are not wrapped; listings are byte by byte; a cell that spans others leaves them empty;
+tables with cells that contain several blocks become paragraphs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -37,7 +38,8 @@ from lycosa.page.page_parts import fold
 from lycosa.url.normalise import LinkResolver
 
 _SIGNS = {STRONG: "**", EMPHASIS: "*", DELETED: "~~"}
-_ESCAPED = re.compile(r"([\\`*_\[\]<])")
+_SPECIAL = re.compile(r"[\\`*_\[\]<~&]")
+_ESCAPED = re.compile(r"([\\`*_\[\]<]|~(?=~)|(?<=~)~|&(?=#?\w+;))")
 _LINE_START = re.compile(r"(\d*)(#{1,6}\s|[-+]\s|(?<=\d)[.)]\s|>|~~~|={3,}\s*$|-{3,}\s*$|\|)")
 _MAIL = re.compile(r"mailto:[^\s()<>]+", re.IGNORECASE)
 _LINE_BREAK = re.compile(r"(?<!\n)\n(?!\n)")
@@ -175,10 +177,12 @@ def _write_table(parts: Sequence[RichBlock], table: Container, writer: _Writer) 
         if part.listing or part.level or part.container is not cell:
             return _write_cells(parts, table, writer)
         segments = _split(part.pieces)
-        row = cell.around.number
-        for column, segment in enumerate(segments, cell.number - len(segments) + 1):
+        row, columns = cell.around.number, cell.around.columns or [cell.number]
+        end = bisect_left(columns, cell.number) + 1  # the last segment is of this cell
+        columns = columns[max(0, end - len(segments)) : end]
+        for column, segment in zip(columns, segments[-len(columns) :], strict=True):
             if text := _inline(segment, writer, in_table=True):
-                cells.setdefault((row, max(column, 1)), []).append(text)
+                cells.setdefault((row, column), []).append(text)
         if cell.is_header:
             headers.add((row, cell.number))
     width = max((column for _, column in cells), default=0)
@@ -255,7 +259,7 @@ def _fenced(text: str, language: str) -> str:
 
 def _escape(text: str) -> str:
     # Most texts have nothing to escape, and a template costs more than the search.
-    return _ESCAPED.sub(r"\\\1", text) if _ESCAPED.search(text) else text
+    return _ESCAPED.sub(r"\\\1", text) if _SPECIAL.search(text) else text
 
 
 def _inline(pieces: Sequence[str], writer: _Writer, in_table: bool = False) -> str:
@@ -301,8 +305,6 @@ class _Inline:
             self._out.append(self._writer.image(markup.text, markup.url))
         elif kind == CHECKBOX:
             self._out.append(f"[{markup.text}] ")
-        elif kind == MATH:
-            self._out.append(f"${markup.text}$")
         elif kind == FOOTNOTE:
             self._out.append(f"[^{markup.text}]")
         elif markup.begins:
@@ -317,10 +319,20 @@ class _Inline:
         """End the innermost markup, and return its kind. White space stays outside of it."""
         markup, outer = self._open.pop()
         self._kinds.pop()
-        text = "".join(self._out)
+        pieces, self._out = self._out, outer
+        text = "".join(pieces)
         inner = text.strip()
-        self._out = outer
-        if not inner:
+        if CODE in self._kinds:
+            outer += [self._code_link(markup, inner)] if markup.kind == LINK and inner else pieces
+            return markup.kind
+        if markup.kind == MATH:
+            outer.append(f"${markup.text}$")
+            return markup.kind
+        if markup.kind == LINK and outer and outer[-1].endswith("!"):
+            outer[-1] = f"{outer[-1][:-1]}\\!"  # else the link would be an image
+        if markup.kind == CODE and any(type(piece) is _CodeLink for piece in pieces):
+            outer += _code_around_links(pieces)
+        elif not inner:
             outer.append(text if "\n" in text else text and " ")
         elif len(inner) == len(text):
             outer.append(self._marked(markup, inner))
@@ -331,6 +343,11 @@ class _Inline:
             outer.append(after if "\n" in after else after and " ")
         return markup.kind
 
+    def _code_link(self, markup: Markup, text: str) -> str:
+        code = _code(fold(text))
+        linked = self._writer.link(code, markup.url)
+        return text if linked == code else _CodeLink(linked)
+
     def _marked(self, markup: Markup, text: str) -> str:
         kind = markup.kind
         if kind == LINK:
@@ -339,8 +356,6 @@ class _Inline:
                 if not visible or (visible in PERMALINKS and markup.url[:1] == "#"):
                     return ""
             return self._writer.link(" ".join(text.split()), markup.url)
-        if CODE in self._kinds:
-            return text
         if kind == CODE:
             return _code(fold(text))
         if kind in self._kinds:
@@ -350,6 +365,24 @@ class _Inline:
             lines = "\n".join(line.strip() for line in text.split("\n"))
             text = _EMPTY_LINES.sub(f"{sign}\n\n{sign}", lines)
         return f"{sign}{text}{sign}"
+
+
+class _CodeLink(str):
+    """A link inside of code. Code has no markup, so it ends before the link and begins after it."""
+
+    __slots__ = ()
+
+
+def _code_around_links(pieces: Iterable[str]) -> Iterator[str]:
+    """Yield the links in a piece of code, and what is between them as code."""
+    for is_link, group in groupby(pieces, lambda piece: type(piece) is _CodeLink):
+        text = "".join(group)
+        if is_link or not text.strip():
+            yield text
+        else:
+            yield " " if text[0].isspace() else ""
+            yield _code(fold(text))
+            yield " " if text[-1].isspace() else ""
 
 
 def _code(text: str) -> str:

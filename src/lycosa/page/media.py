@@ -33,6 +33,7 @@ _DECLARED = {
     "text/html": MediaFormat.HTML,
     "application/xhtml+xml": MediaFormat.XHTML,
     "text/plain": MediaFormat.TEXT,
+    "text/markdown": MediaFormat.TEXT,
     "text/xml": MediaFormat.XML,
     "application/xml": MediaFormat.XML,
     "application/rss+xml": MediaFormat.XML,
@@ -123,11 +124,12 @@ def format_of(content_type: str, payload: bytes) -> MediaFormat:
         return MediaFormat.BINARY
     if declared in (MediaFormat.FTP_LISTING, MediaFormat.GOPHER_MENU):
         return declared
-    if declared is MediaFormat.HTML and _XML_START.match(head) and not _XHTML.search(head):
+    is_html_or_text = declared in (MediaFormat.HTML, MediaFormat.TEXT)
+    if is_html_or_text and _XML_START.match(head) and not _XHTML.search(head):
         return (
             MediaFormat.XML
             if re.search(rb"<(?:rss|feed|rdf:RDF|urlset|sitemapindex)[\s>]", head)
-            else MediaFormat.HTML
+            else declared
         )
     if declared is not MediaFormat.HTML and _HTML_DOCUMENT_START.match(head):
         return MediaFormat.HTML if declared is not MediaFormat.XHTML else MediaFormat.XHTML

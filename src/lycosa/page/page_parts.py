@@ -79,6 +79,7 @@ class PageParts:
     faults: list[str] = field(default_factory=list)
     has_article: bool = False  # an article element has begun
     has_canonical: bool = False  # one of the links is
+    has_shadow_roots: bool = False  # whose content was not visited
     _text: str | None = None
     element_flags: list[int] = field(default_factory=list)  # of `block_features.element_flags`
 

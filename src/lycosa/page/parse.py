@@ -24,6 +24,7 @@ from lycosa.page.html.main_text import MainText, main_text, whole_text
 from lycosa.page.html.markdown import MarkdownMode, parts_markdown
 from lycosa.page.markdown import text_markdown
 from lycosa.page.media import MediaFormat
+from lycosa.page.metadata.bounds import declared_text
 from lycosa.page.metadata.record import PageFacts, read_metadata
 from lycosa.page.page_parts import HtmlTree, PageParts, ReadItems, fold
 from lycosa.page.robots_directives import permission
@@ -133,9 +134,10 @@ def build_page(
     main = selected.text
     og_title = fold(meta.get("og:title", ""))
     title = (parts.title or og_title)[:_TITLE_LENGTH]
-    description = fold(
-        meta.get("description") or meta.get("og:description") or meta.get("dc.description") or ""
-    )[:_DESCRIPTION_LENGTH]
+    description = declared_text(
+        meta.get("description") or meta.get("og:description") or meta.get("dc.description") or "",
+        _DESCRIPTION_LENGTH,
+    )
     links = _read_links(parts, source, charset)
     may_index, may_follow = permission(
         parts.named_metas, source.x_robots_tag, options.product_token

@@ -77,6 +77,7 @@ TEXT_TYPES: Final = (
     "application/xhtml+xml",
     "application/vnd.wap.xhtml+xml",
     "text/plain",
+    "text/markdown",
     "text/xml",
     "application/xml",
     "application/*+xml",

@@ -31,7 +31,7 @@ from lycosa.commands.search_models import (
 from lycosa.config.settings import Config
 from lycosa.core.errors import EncoderError, UrlError, UsageError
 from lycosa.core.messages import Message
-from lycosa.core.parameters import whole_number
+from lycosa.core.parameters import single_text, whole_number
 from lycosa.core.units import format_time, milliseconds
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.export.markdown.pages import MarkdownPage, pages_at
@@ -83,8 +83,7 @@ class PassageRequest:
     ranking: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.query, str):
-            raise UsageError(f"query: {self.query!r} is not text")
+        single_text("query", self.query)
         whole_number("count", self.count)
         whole_number("max_tokens", self.max_tokens)
         if not 1 <= self.count <= MAX_COUNT:

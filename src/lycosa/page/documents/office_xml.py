@@ -23,7 +23,9 @@ _CHART_PIECES = 20_000
 
 
 class CoreProperties:
-    """docProps/core.xml (ECMA-376 part 2, section 11) and ODF's meta.xml: Dublin Core."""
+    """docProps/core.xml (ECMA-376 part 2, section 11) and ODF's meta.xml: Dublin Core. An element
+    that is repeated adds an author or keyword.
+    """
 
     _WANTED: ClassVar = {
         "title": "title",
@@ -43,12 +45,13 @@ class CoreProperties:
         self._sink = sink
         self._name = ""
         self._text: list[str] = []
+        self._tags: dict[str, str] = {}  # that gave the value of a name
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         self._name, self._text = self._WANTED.get(local_name(tag), ""), []
 
     def end(self, tag: str) -> None:
-        if self._name:
+        if self._name and self._tags.setdefault(self._name, tag) == tag:
             self._sink.describe(self._name, "".join(self._text))
         self._name = ""
 

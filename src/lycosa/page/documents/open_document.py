@@ -21,6 +21,7 @@ _SKIPPED = frozenset(
         "settings",
         "styles",
         "automatic-styles",
+        "note-citation",
     }
 )
 _MAX_SPACES = 100
@@ -33,6 +34,8 @@ class _Content:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._open: list[list[str]] = []
+        # notes and text boxes of the paragraph, which follow it; whether they are headings
+        self._inner: list[tuple[str, bool]] = []
         self._links: list[tuple[str, int]] = []
         self._row: list[str] | None = None
         self._skipped = 0
@@ -75,10 +78,16 @@ class _Content:
             self._skipped -= 1
         elif name in ("p", "h") and self._open:
             text = "".join(self._open.pop())
-            if self._row is not None:
-                self._row.append(text)
-            else:
-                self._sink.line(text, heading=name == "h" or self._title)
+            paragraph = text, name == "h" or self._title
+            if self._open:
+                self._inner.append(paragraph)
+                return
+            for line, is_heading in (paragraph, *self._inner):
+                if self._row is not None:
+                    self._row.append(line)
+                else:
+                    self._sink.line(line, heading=is_heading)
+            self._inner.clear()
         elif name == "a" and self._links:
             target, begin = self._links.pop()
             self._sink.link(target, "".join(self._open[-1])[begin:] if self._open else "")
@@ -121,6 +130,7 @@ class _BookProperties(CoreProperties):
         "date": "date",
         "creator": "author",
         "subject": "keywords",
+        "language": "language",
     }
 
 

@@ -28,6 +28,8 @@ FAULT_MEMORY = "document_memory"  # took more memory than `document_memory`
 FAULTS = frozenset({FAULT_BROKEN, FAULT_ENCRYPTED, FAULT_TIMEOUT, FAULT_MEMORY})
 """Why a document could not be read, or not to its end; counted among a crawl's errors."""
 
+_MAX_FIELD = 5_000  # characters
+_LISTS = {"author": "; ", "keywords": ", "}
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f\ufffe\uffff]+")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _WEB = re.compile(r"\s*(?:https?|ftp)://[^\s<>\"]+\s*$", re.IGNORECASE)
@@ -148,14 +150,19 @@ class Sink:
             )
 
     def describe(self, name: str, value: object) -> None:
-        """Add a metadata field; the first one of a name counts."""
-        text = clean(str(value))[:5_000] if value else ""
+        """Add a metadata field; authors and keywords are lists, else the first value counts."""
+        text = clean(str(value))[:_MAX_FIELD] if value else ""
         if not text:
             return
+        meta = self.parts.meta
         if name == "title":
             self.parts.set_title(text)
+        elif name == "language":
+            self.parts.set_language(self.parts.language or text)
+        elif name in meta and name in _LISTS and len(meta[name]) < _MAX_FIELD:
+            meta[name] += _LISTS[name] + text
         else:
-            self.parts.meta.setdefault(name, text)
+            meta.setdefault(name, text)
 
 
 def is_web(target: str) -> bool:

@@ -14,12 +14,17 @@ from lycosa.page.html.walk import walk
 from lycosa.page.page_parts import PageParts
 
 _PRE, _NOSCRIPT = TAG["pre"], TAG["noscript"]
-_MARKED = '[hidden],[style*="display" i],pre:has(a,img,br),noscript,[itemscope],[typeof]'
+_MARKED = (
+    '[hidden],[style*="display" i],pre:has(a,img,br),noscript,[itemscope],[typeof]'
+    ",.katex-mathml+.katex-html"  # shows a formula of MathML once more
+)
 MIN_NOSCRIPT = 400  # characters; notices such as "Please enable JavaScript" are shorter
 _SELF_CLOSED = re.compile(
     rb"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr|frame"
     rb"|param)[\s/>])([A-Za-z][A-Za-z0-9]*)((?:\s[^<>]*)?)/>"
 )
+
+_TEMPLATE = re.compile(rb"<(/?)template\b((?:[^<>\"']|\"[^\"]*\"|'[^']*')*+)>", re.IGNORECASE)
 
 
 def read_html(
@@ -53,8 +58,14 @@ def read_tree(
     else:  # whether the text has invalid bytes decides on the encoding
         parts, decoded = read_html(payload, content_type, xml=xml)
         return parts.root, decoded
-    tree, _ = parse_html(_self_closed(decoded.data) if xml else decoded.data)
+    data = _self_closed(decoded.data) if xml else decoded.data
+    tree, _ = parse_html(_unwrapped(data) if b"shadowrootmode" in data else data)
     return tree.root, decoded
+
+
+def read_fragment(markup: str) -> PageParts:
+    """Read HTML that is the text of an element of another document. Never raises."""
+    return _read(markup.encode("utf-8", "replace"), False, False)
 
 
 def _is_utf_8(payload: bytes) -> bool:
@@ -67,15 +78,21 @@ def _is_utf_8(payload: bytes) -> bool:
 
 
 def _read(data: bytes, xml: bool, marked: bool) -> PageParts:
-    tree, faults = parse_html(_self_closed(data) if xml else data)
+    markup = _self_closed(data) if xml else data
+    parts = _walk(markup, data, marked)
+    # looking for them before the first walk would cost every page
+    return _walk(_unwrapped(markup), data, marked) if parts.has_shadow_roots else parts
+
+
+def _walk(markup: bytes, data: bytes, marked: bool) -> PageParts:
+    tree, faults = parse_html(markup)
     root = tree.root
     if root is None:
         parts = PageParts()
     else:
         nodes = _mark_nodes(root)
         parts = rich_walk(root, nodes) if marked else walk(root, nodes)
-        attributes = root.attributes
-        parts.set_language(attributes.get("lang") or attributes.get("xml:lang") or "")
+        parts.set_language(_language(root) or _language(tree.body))
         parts.set_document(root, data, has_items=nodes.has_items)
     parts.faults.extend(faults)
     return parts
@@ -84,6 +101,26 @@ def _read(data: bytes, xml: bool, marked: bool) -> PageParts:
 def _self_closed(data: bytes) -> bytes:
     """Return XHTML with end tags for the elements that close themselves."""
     return _SELF_CLOSED.sub(rb"<\1\2></\1>", data)
+
+
+def _language(node: Node | None) -> str:
+    attributes = node.attributes if node is not None else {}
+    return attributes.get("lang") or attributes.get("xml:lang") or ""
+
+
+def _unwrapped(data: bytes) -> bytes:
+    """Return HTML with the content of declared shadow trees (WHATWG HTML section 4.12.3) in place
+    of their templates.
+    """
+    is_shadow: list[bool] = []
+
+    def unwrap(match: re.Match[bytes]) -> bytes:
+        if match[1]:
+            return b"</shadow-root>" if is_shadow and is_shadow.pop() else match[0]
+        is_shadow.append(b"shadowrootmode" in match[2].lower())
+        return b"<shadow-root>" if is_shadow[-1] else match[0]
+
+    return _TEMPLATE.sub(unwrap, data)
 
 
 def _mark_nodes(root: Node) -> MarkedNodes:
@@ -101,7 +138,7 @@ def _mark_nodes(root: Node) -> MarkedNodes:
             linked.append(node.mem_id)
         elif node.tag_id == _NOSCRIPT:
             noscript_length += len(node.text())
-        elif is_hidden(attributes):
+        elif is_hidden(attributes) or attributes.get("class") == "katex-html":
             hidden.append(node.mem_id)
     shows_noscript = noscript_length >= MIN_NOSCRIPT and _is_script_shell(root, noscript_length)
     return MarkedNodes(frozenset(hidden), frozenset(linked), shows_noscript, has_items)

@@ -14,9 +14,10 @@ from lycosa.page.page_parts import ANCHOR_LENGTH, FoundLink, PageParts, fold
 _MAX_TIMES = 20
 _MAX_META = 1_000
 
-_META, _LINK, _BASE, _AREA, _FRAME, _IFRAME = (
-    TAG[name] for name in ("meta", "link", "base", "area", "frame", "iframe")
+_META, _LINK, _BASE, _AREA, _FRAME, _OBJECT = (
+    TAG[name] for name in ("meta", "link", "base", "area", "frame", "object")
 )
+_FRAMES = frozenset({_FRAME, _OBJECT, TAG["iframe"], TAG["embed"]})
 _SCRIPT, _TITLE, _TIME = (TAG[name] for name in ("script", "title", "time"))
 _REQUISITES = frozenset(
     {
@@ -41,6 +42,7 @@ _FEED_TYPES = frozenset(
         "text/xml",
     }
 )
+_LAZY_SOURCES = ("data-src", "data-lazy-src", "data-original", "srcset", "data-srcset")
 _DATE_PROPERTIES = frozenset({"datePublished", "dateCreated"})
 _REQUISITE, _IMAGE = LinkKind.REQUISITE.value, LinkKind.IMAGE.value
 
@@ -56,7 +58,7 @@ def read_special(node: Node, tag: int, parts: PageParts, hidden: bool) -> bool:
         source = attributes.get("src")
         if source:
             parts.links.append((_REQUISITE, source, "", ""))
-        elif "ld+json" in (attributes.get("type") or ""):
+        elif "ld+json" in (attributes.get("type") or "").lower():
             parts.linked_data.append(node.text())
     elif tag == _META:
         _read_meta(attributes, parts)
@@ -81,23 +83,36 @@ def read_special(node: Node, tag: int, parts: PageParts, hidden: bool) -> bool:
                     _short(attributes.get("alt")),
                 )
             )
-    elif tag in (_FRAME, _IFRAME):
-        source = attributes.get("src")
+    elif tag in _FRAMES:
+        source = attributes.get("data" if tag == _OBJECT else "src")
         if source:
             kind = LinkKind.FRAME if tag == _FRAME else LinkKind.IFRAME
             parts.links.append(
                 (kind.value, source, "", _short(attributes.get("title") or attributes.get("name")))
             )
+        return tag == _OBJECT
     return False
 
 
 def read_image(attributes: dict[str, str | None], links: list[FoundLink]) -> str:
     """Add the address of an image to `links`, and return its alternative text."""
     alt = _short(attributes.get("alt"))
-    source = attributes.get("src")
-    if source and source[:5] != "data:":
+    source = attributes.get("src") or ""
+    if not source or source[:5] == "data:":
+        source = lazy_source(attributes)
+    if source:
         links.append((_IMAGE, source, "", alt))
     return alt
+
+
+def lazy_source(attributes: dict[str, str | None]) -> str:
+    """Return the address of an image that a script loads when it is scrolled to, or that has only a
+    `srcset`; "" for none.
+    """
+    for name in _LAZY_SOURCES:
+        if written := (attributes.get(name) or "").split(None, 1):
+            return written[0].rstrip(",")
+    return ""
 
 
 def _read_meta(attributes: dict[str, str | None], parts: PageParts) -> None:
@@ -156,7 +171,7 @@ def _relation(rel: str) -> tuple[str, LinkKind | None]:
     kind = None
     if "canonical" in tokens:
         kind = LinkKind.CANONICAL
-    elif "alternate" in tokens and "stylesheet" not in tokens:
+    elif "alternate" in tokens and _REQUISITES.isdisjoint(tokens):
         kind = LinkKind.ALTERNATE
     elif not _REQUISITES.isdisjoint(tokens):
         kind = LinkKind.REQUISITE

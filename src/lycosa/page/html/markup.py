@@ -6,6 +6,7 @@ text. Each block refers to the lists, quotes and table cells around it (`Contain
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -37,6 +38,8 @@ LINK, IMAGE, STRONG, EMPHASIS, CODE, DELETED, CHECKBOX, MATH, FOOTNOTE = (
 )
 """Kinds of markup."""
 
+MAX_SPAN = 100  # columns of a cell, and columns that a cell may cover in the rows below
+
 
 class Markup(str):
     """The begin or end of inline markup: an empty piece of a line."""
@@ -56,23 +59,43 @@ class Markup(str):
 
 
 BEGINS = {kind: Markup.make(kind, True) for kind in (STRONG, EMPHASIS, CODE, DELETED)}
-ENDS = {kind: Markup.make(kind, False) for kind in (*BEGINS, LINK)}
+ENDS = {kind: Markup.make(kind, False) for kind in (*BEGINS, LINK, MATH)}
 
 
 @dataclass(slots=True, eq=False)
 class Container:
-    """A list, item, quote or part of a table; `number`: of an item or cell, from 1 or `start`."""
+    """A list, item, quote or part of a table; `number`: of an item or cell, from 1 or `start`.
+    `depth`: how many are around it. `columns`: of a row, those of its cells. `covered`: of a table,
+    the last row of the cell above that spans a column, by column.
+    """
 
     kind: str
     around: Container | None
     number: int = 1
     is_header: bool = False
-    count: int = 0  # of its items, rows or cells so far
+    count: int = 0  # of its items, rows or columns so far
+    depth: int = 0
+    columns: list[int] = field(default_factory=list)
+    covered: dict[int, int] = field(default_factory=dict)
 
     def part(self, kind: str, *, is_header: bool = False) -> Container:
-        """Begin the next item, row or cell."""
+        """Begin the next item, row or cell. A cell is in the next column that is not covered."""
         self.count += 1
-        return Container(kind, self, self.count, is_header)
+        if kind == CELL_OF_ROW:
+            covered = self.around.covered if self.around is not None else {}
+            while covered and covered.get(self.count, 0) >= self.number:
+                self.count += 1
+            self.columns.append(self.count)
+        return Container(kind, self, self.count, is_header, depth=self.depth + 1)
+
+    def widen(self, columns: int, rows: int) -> None:
+        """Set the number of columns and rows of the last cell of this row; no rows mean all."""
+        first = self.count
+        self.count += min(max(columns, 1), MAX_SPAN) - 1
+        if rows != 1 and self.around is not None:
+            last = self.number + rows - 1 if rows else sys.maxsize
+            for column in range(first, min(self.count, MAX_SPAN) + 1):
+                self.around.covered[column] = last
 
 
 class RichBlock(NamedTuple):

@@ -111,10 +111,12 @@ def mark_of_element(attributes: dict[str, str | None]) -> int:
 def is_hidden(attributes: dict[str, str | None]) -> bool:
     """Return whether an element is not shown and cannot be unfolded by the reader.
 
-    Tab panels, accordions and the parts that React streams (`<div hidden id="S:0">`) are content.
+    Tab panels, accordions and the parts that React streams (`<div hidden id="S:0">`) are content,
+    and what browsers show when it is searched for (`hidden="until-found"`).
     """
     style = attributes.get("style")
-    if "hidden" not in attributes and not (
+    hidden = attributes.get("hidden", "until-found") or ""
+    if hidden.lower() == "until-found" and not (
         style is not None and "display:none" in style.lower().replace(" ", "")
     ):
         return False

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from lycosa.page.html.blocks import BlockWalker, MarkedNodes
+from lycosa.page.html.head import lazy_source
 from lycosa.page.html.lines import BREAK
 from lycosa.page.html.markup import (
     BEGINS,
@@ -53,6 +54,7 @@ _KIND_OF_TAG = {TAG[name]: kind for name, kind in _INLINE.items()}
 _OL, _TH, _BR = TAG["ol"], TAG["th"], TAG["br"]
 _LANGUAGE = re.compile(r"\b(?:language|lang|highlight|highlight-source|brush)[-:] ?([\w+#.-]+)")
 _NO_LANGUAGES: Final = frozenset({"default", "none", "text", "plaintext", "notranslate", "source"})
+_MAX_CONTAINERS = 32  # inside of each other; deeper lists, quotes and tables are flattened
 _MAX_LEVELS = 4  # elements around a listing that are searched for its language
 
 
@@ -115,8 +117,10 @@ class RichWalker(PageWalker):
 
     def start_image(self, node: Node, tag: int, child: Node | None) -> Node | None:
         attributes = node.attributes
-        source = attributes.get("src") or attributes.get("data-src") or ""
-        if source and not source.startswith("data:"):
+        source = attributes.get("src") or ""
+        if not source or source[:5] == "data:":
+            source = lazy_source(attributes)
+        if source:
             alt = " ".join((attributes.get("alt") or "").split())
             self.mark(Markup.make(IMAGE, True, source, alt))
         return super().start_image(node, tag, child)
@@ -141,10 +145,12 @@ class RichWalker(PageWalker):
         return None
 
     def start_math(self, node: Node, tag: int, child: Node | None) -> Node | None:
-        annotation = node.css_first('annotation[encoding="application/x-tex"]')
-        if annotation is None:
-            return child
-        self.mark(Markup.make(MATH, True, "", annotation.text().strip()))
+        source = node.css_first('annotation[encoding="application/x-tex"]')
+        if source is None:
+            return super().start_math(node, tag, child)
+        self.mark(Markup.make(MATH, True, "", source.text().strip()))
+        super().start_math(node, tag, child)
+        self.pieces.append(ENDS[MATH])
         return None
 
     def start_listing(self, node: Node, tag: int, child: Node | None) -> Node | None:
@@ -170,7 +176,10 @@ class RichWalker(PageWalker):
             self.ends.append((node, RichWalker.end_container, (outer, self.container)))
             start = (node.attributes.get("start") or "") if tag == _OL else ""
             before = min(int(start), 10**9) - 1 if start.isdecimal() and start.isascii() else 0
-            self.container = Container(_CONTAINERS[tag], self.container, count=before)
+            around = self.container
+            if around is None or around.depth < _MAX_CONTAINERS:
+                depth = 0 if around is None else around.depth + 1
+                self.container = Container(_CONTAINERS[tag], around, count=before, depth=depth)
         return inner
 
     def end_container(self, saved: tuple[int, Container | None]) -> None:
@@ -190,16 +199,31 @@ class RichWalker(PageWalker):
     def start_table_cell(self, node: Node, tag: int, child: Node | None) -> Node | None:
         inner = self.start_cell(node, tag, child)
         self.has_markup = True
-        self._enter(CELL_OF_ROW, (ROW,), is_header=tag == _TH)
+        row = self._around((ROW,))
+        if row is not None and row.around is not None:
+            columns, rows = (_span(node.attributes.get(name)) for name in ("colspan", "rowspan"))
+            self.container = row.part(CELL_OF_ROW, is_header=tag == _TH)
+            row.widen(columns, rows)
         return inner
 
-    def _enter(self, kind: str, outer_kinds: tuple[str, ...], is_header: bool = False) -> None:
+    def _enter(self, kind: str, outer_kinds: tuple[str, ...]) -> None:
         """Begin the next part of the innermost container of some kinds."""
-        outer = self.container
-        while outer is not None and outer.kind not in outer_kinds:
-            outer = outer.around
+        outer = self._around(outer_kinds)
         if outer is not None:
-            self.container = outer.part(kind, is_header=is_header)
+            self.container = outer.part(kind)
+
+    def _around(self, kinds: tuple[str, ...]) -> Container | None:
+        """Return the innermost container of some kinds."""
+        outer = self.container
+        while outer is not None and outer.kind not in kinds:
+            outer = outer.around
+        return outer
+
+
+def _span(text: str | None) -> int:
+    """Return the value of a `colspan` or `rowspan`."""
+    text = (text or "").strip()
+    return int(text) if text.isdecimal() and text.isascii() and len(text) < 6 else 1
 
 
 def listing_text(node: Node) -> tuple[str, str]:

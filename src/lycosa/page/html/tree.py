@@ -38,7 +38,8 @@ _BLOCKS = """
 _CELLS = "td th"
 _SPECIAL = """
     a area base br frame iframe img link meta noscript pre script style template title time wbr
-    svg select textarea datalist noframes noembed audio video
+    svg select textarea datalist noframes noembed audio video rt rp
+    embed object
 """
 _MARKUP = "b code del em i input kbd math s samp span strong tt"
 _parser, _ = parse_html("")
@@ -57,7 +58,7 @@ HEADINGS: Final = _ids("h1 h2 h3 h4 h5 h6")
 ITEMS: Final = _ids("li tr dt dd option optgroup hr legend thead tbody tfoot colgroup")
 # their content is not part of the article
 AWAY_TAGS: Final = _ids("nav aside footer form menu dialog button")
-# nothing of interest in them
-UNSEEN: Final = _ids("style template select textarea datalist noframes noembed")
+# nothing of interest in them; the readings of ruby would split the words that they are above
+UNSEEN: Final = _ids("style template select textarea datalist noframes noembed rt rp")
 # their text is not shown, their links are links
 UNSEEN_BUT_LINKED: Final = _ids("svg audio video")

@@ -173,6 +173,25 @@ class PageWalker(BlockWalker):
     def start_special(self, node: Node, tag: int, child: Node | None) -> Node | None:
         return child if read_special(node, tag, self.parts, self.hidden > 0) else None
 
+    def start_math(self, node: Node, tag: int, child: Node | None) -> Node | None:
+        """Leave out the source of a formula, which is not shown."""
+        sources = node.css("annotation,annotation-xml")
+        if not sources:
+            return child
+        text = node.text()
+        for source in sources:
+            text = "".join(text.rsplit(source.text(), 1)) if source.text() else text
+        self.pieces.append(text)
+        return None
+
+    def start_template(self, node: Node, tag: int, child: Node | None) -> Node | None:
+        """Leave out a template, which is not shown, unless it is a shadow tree: its content is not
+        in this tree.
+        """
+        if "shadowrootmode" in node.attributes:
+            self.parts.has_shadow_roots = True
+        return None
+
     def start_image(self, node: Node, tag: int, child: Node | None) -> Node | None:
         alt = read_image(node.attributes, self.links)
         if alt:
@@ -205,6 +224,8 @@ STARTS: Mapping[int, _Start] = (
         TAG["img"]: PageWalker.start_image,
         TAG["pre"]: PageWalker.start_listing,
         TAG["noscript"]: PageWalker.start_noscript,
+        TAG["math"]: PageWalker.start_math,
+        TAG["template"]: PageWalker.start_template,
     }
 )
 """Visitors by tag; an element that is not listed is inline and has none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from html import unescape
 from typing import Any
 
 from lycosa.page.page_parts import fold
@@ -29,6 +30,11 @@ def clean(text: str, limit: int = MAX_VALUE) -> str:
     if not text.isprintable():
         text = _UNSAFE.sub(" ", text)
     return fold(text)[:limit].rstrip()
+
+
+def declared_text(text: str, limit: int = MAX_VALUE) -> str:
+    """Return a declared text without the character references that were escaped twice."""
+    return clean(unescape(text[: 4 * limit]) if "&" in text else text, limit)
 
 
 class MetadataBudget:

@@ -41,6 +41,7 @@ _MODIFIED_METAS = (
     "dc.date.modified",
     "last-modified",
     "lastmod",
+    "modified",
     "http-equiv:last-modified",
 )
 

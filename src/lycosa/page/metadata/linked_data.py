@@ -16,11 +16,12 @@ Entity = dict[str, Any]
 """An object of JSON-LD; items of microdata and RDFa are converted to the same form."""
 
 _SCHEMA_ORG = re.compile(r"\A(?:https?://(?:www\.)?schema\.org/|schema:)")
+_PREFIXES = ("", "schema:", "https://schema.org/", "http://schema.org/")
 _WRAPPING = re.compile(
     r"\A\s*(?:<!--|(?://|/\*)?<!\[CDATA\[(?:\*/)?)|(?:-->|(?://|/\*)?\]\]>(?:\*/)?)\s*+;?\s*+\Z"
 )
 # An unterminated string or comment extends to the end, so that the time is linear.
-_STRING = r'"(?:[^"\\]|\\.)*+(?:"|\Z)'
+_STRING = r'"(?:[^"\\]|\\.?)*+(?:"|\Z)'
 _COMMENT = re.compile(rf"{_STRING}|/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
 _TRAILING_COMMA = re.compile(rf"{_STRING}|,(?=\s*+[}}\]])", re.DOTALL)
 
@@ -97,8 +98,8 @@ def value_of(entity: Entity, *names: str) -> Any:
     if not entity:
         return None
     for name in names:
-        for key in (name, f"schema:{name}", f"http://schema.org/{name}"):
-            value = entity.get(key)
+        for prefix in _PREFIXES:
+            value = entity.get(prefix + name)
             if value not in (None, "", [], {}):
                 return value
     return None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from lycosa.core.patterns import lazy_pattern
-from lycosa.page.metadata.bounds import clean
+from lycosa.page.metadata.bounds import declared_text
 
 MAX_NAME, MAX_WORDS = 100, 8
 
@@ -33,7 +33,7 @@ def author_names(values: Iterable[str], limit: int) -> list[str]:
     """
     names: dict[str, str] = {}
     for value in values:
-        text = _BY.sub("", clean(value, 4 * MAX_NAME)).strip(" ,;:")
+        text = _BY.sub("", declared_text(value, 4 * MAX_NAME)).strip(" ,;:")
         if not text or _ADDRESS.search(text):
             continue
         for part in _split(text):

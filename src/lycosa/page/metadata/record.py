@@ -10,7 +10,7 @@ from typing import Any
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Metadata
-from lycosa.page.metadata.bounds import MetadataBudget, clean
+from lycosa.page.metadata.bounds import MetadataBudget, clean, declared_text
 from lycosa.page.metadata.dates import modified_at, published_at
 from lycosa.page.metadata.embedded import EmbeddedItems, read_items
 from lycosa.page.metadata.entities import ARTICLES, Subject, read_subject
@@ -99,8 +99,8 @@ def read_metadata(parts: PageParts, facts: PageFacts) -> Metadata:
         image=_image(parts, subject, facts.base),
         language=_language(parts, subject),
         site_name=site_name,
-        publisher=clean(publisher, MAX_NAME),
-        section=clean(
+        publisher=declared_text(publisher, MAX_NAME),
+        section=declared_text(
             text_of(value_of(main, "articleSection", "category"))
             or meta.get("article:section", ""),
             MAX_NAME,
@@ -201,7 +201,7 @@ def _description(subject: Subject, meta: dict[str, str]) -> str:
         or meta.get("dc.description")
         or ""
     )
-    return clean(value, MAX_DESCRIPTION)
+    return declared_text(value, MAX_DESCRIPTION)
 
 
 def _site_name(subject: Subject, meta: dict[str, str]) -> str:
@@ -211,7 +211,7 @@ def _site_name(subject: Subject, meta: dict[str, str]) -> str:
         or meta.get("application-name")
         or ""
     )
-    return clean(value, MAX_NAME)
+    return declared_text(value, MAX_NAME)
 
 
 def _image(parts: PageParts, subject: Subject, base: str) -> str:
@@ -272,7 +272,7 @@ def _keywords(parts: PageParts, main: dict[str, Any]) -> list[str]:
     words: dict[str, str] = {}
     for value in values[:MAX_KEYWORDS]:
         for word in value[:5_000].split(","):
-            word = clean(word, MAX_KEYWORD)
+            word = declared_text(word, MAX_KEYWORD)
             if word:
                 words.setdefault(word.casefold(), word)
     return list(words.values())[:MAX_KEYWORDS]
@@ -282,4 +282,6 @@ def _license(main: dict[str, Any], meta: dict[str, str]) -> str:
     value = value_of(main, "license")
     if isinstance(value, dict):
         value = value_of(value, "url", "name") or value.get("@id")
-    return clean(text_of(value) or meta.get("dc.rights", "") or meta.get("dcterms.license", ""))
+    return declared_text(
+        text_of(value) or meta.get("dc.rights", "") or meta.get("dcterms.license", "")
+    )

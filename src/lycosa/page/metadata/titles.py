@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Sequence
+from html import unescape
 
 from lycosa.page.metadata.bounds import clean
 from lycosa.page.metadata.entities import Subject
@@ -25,7 +26,7 @@ def page_headline(parts: PageParts, subject: Subject, site_name: str, url: str) 
     """Return the title of the content: a heading that the title of the document repeats, else that
     title without the name of the site, else the first h1.
     """
-    declared = text_of(value_of(subject.main, "headline", "name"))
+    declared = unescape(text_of(value_of(subject.main, "headline", "name")))
     title = clean(parts.meta.get("og:title") or parts.title or declared, MAX_TITLE)
     if not title:
         return parts.headline

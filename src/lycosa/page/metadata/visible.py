@@ -48,9 +48,7 @@ _OTHER_DATE = lazy_pattern(
     re.IGNORECASE,
 )
 _PUBLISHED = lazy_pattern(r"\b(?:published|posted|submitted|written|created|date)\b", re.IGNORECASE)
-_ORDINAL = lazy_pattern(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
-_CHINESE = lazy_pattern(r"(\d{4})年(\d\d?)月(\d\d?)日")
-_DAY_FIRST = lazy_pattern(r"(\d\d?)([./])(\d\d?)[./](\d{4})")
+_SLASHED = lazy_pattern(r"(\d\d?)/(\d\d?)/(\d{4})")
 _URL_DATE = lazy_pattern(
     r"/((?:19|20)\d\d)[/-](0?[1-9]|1[0-2])[/-](0?[1-9]|[12]\d|3[01])(?:[/-]|$)"
 )
@@ -143,13 +141,10 @@ def _normalised(text: str) -> str:
     """Return a visible date in a form that `parse_date` reads, "" where day and month may be
     swapped.
     """
-    if match := _CHINESE.match(text):
-        return "/".join(match.groups())
-    if match := _DAY_FIRST.match(text):
-        first, separator, second, year = match.groups()
-        if separator == ".":
-            return f"{year}/{second}/{first}"
-        if int(first) > 12:
-            return f"{year}/{second}/{first}"
-        return f"{year}/{first}/{second}" if int(second) > 12 or first == second else ""
-    return _ORDINAL.sub("", text)
+    match = _SLASHED.match(text)
+    if match is None:
+        return text
+    first, second, year = match.groups()
+    if int(first) > 12:
+        return f"{year}/{second}/{first}"
+    return f"{year}/{first}/{second}" if int(second) > 12 or first == second else ""
