@@ -317,7 +317,9 @@ def test_timestamps_in_iso_and_archive_notation(text: str, last: str | None) -> 
         ("", b"", None),
     ],
 )
-def test_how_a_payload_may_be_shown(content_type: str, payload: bytes, show: Show | None) -> None:
+def test_presentation_by_media_type_and_payload(
+    content_type: str, payload: bytes, show: Show | None
+) -> None:
     results, media_type = shown_as(content_type, payload)
     assert show is None or results is show
     assert (results is Show.IMAGE) == media_type.startswith("image/")

@@ -75,7 +75,7 @@ def test_crawl_compaction_and_search(tmp_path: Path, cluster: HdfsCluster) -> No
 
 
 @pytest.mark.proves("durability-datanode")
-def test_a_datanode_dies(
+def test_crawl_continues_after_loss_of_a_datanode(
     tmp_path: Path, cluster: HdfsCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reads and commits succeed although the NameNode refers to the DataNode for a minute."""

@@ -85,7 +85,7 @@ def operations(crawled: Crawled) -> Counter[tuple[str, str]]:
 
 
 @pytest.mark.proves("limits-sitemaps")
-def test_what_only_sitemaps_and_feeds_name_is_found_and_foreign_urls_are_not(
+def test_urls_only_in_sitemaps_and_feeds_are_fetched_except_foreign_urls_of_sitemaps(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     web = listed_site(serve)
@@ -243,7 +243,7 @@ def test_redirect_of_a_feed_out_of_scope_is_not_followed(serve: ServeWeb, run: R
 
 
 @pytest.mark.proves("limits-sitemaps")
-def test_indexes_that_name_one_another_end(serve: ServeWeb, run: RunCrawl) -> None:
+def test_sitemap_indexes_that_list_each_other_are_read_once(serve: ServeWeb, run: RunCrawl) -> None:
     site = {
         "/robots.txt": robots("/a.xml"),
         "/index.html": page(),
@@ -258,7 +258,7 @@ def test_indexes_that_name_one_another_end(serve: ServeWeb, run: RunCrawl) -> No
 
 
 @pytest.mark.proves("limits-redirects", "limits-sitemaps")
-def test_endless_indexes_and_redirects_end(
+def test_number_of_indexed_sitemaps_and_redirects_is_limited(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each index lists three more, and each redirect leads to another one."""

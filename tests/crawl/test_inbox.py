@@ -37,7 +37,7 @@ def send(root: Path, name: str, *urls: str, at: str = "", to: str = "default") -
     return file
 
 
-def test_new_urls_are_crawled_and_known_ones_fetched_again(serve: ServeWeb, run: RunCrawl) -> None:
+def test_new_urls_are_crawled_and_known_urls_refetched(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(SITE)
     first = run(web.url())
     assert first.pages() == ["/", "/a.html"]
@@ -71,7 +71,7 @@ def test_submission_during_a_crawl_is_crawled(serve: ServeWeb, tmp_path: Path) -
     assert not sent[0].exists()
 
 
-def test_names_of_committed_files_are_forgotten(serve: ServeWeb, tmp_path: Path) -> None:
+def test_names_of_committed_files_are_dropped(serve: ServeWeb, tmp_path: Path) -> None:
     web = serve(SITE)
     remembered: list[int] = []
 
@@ -109,9 +109,7 @@ def test_many_submissions_are_looked_up_in_one_batch(
     assert 1 not in batch_sizes
 
 
-def test_url_visited_since_its_submission_is_not_fetched_again(
-    serve: ServeWeb, run: RunCrawl
-) -> None:
+def test_url_visited_since_its_submission_is_not_refetched(serve: ServeWeb, run: RunCrawl) -> None:
     """The file is still there after a kill before its deletion."""
     web = serve(SITE)
     sent_at = now(-60)

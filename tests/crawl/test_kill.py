@@ -31,7 +31,7 @@ SEED = int(os.environ.get("LYCOSA_KILL_SEED", "20261121"))
 
 @pytest.mark.proves("durability-kill", "consistency-once", "consistency-index")
 @pytest.mark.parametrize("kills", [5, pytest.param(60, marks=pytest.mark.prove)])
-def test_kill_nine_fetches_nothing_twice(tmp_path: Path, kills: int) -> None:
+def test_no_page_is_fetched_twice_after_kill_nine(tmp_path: Path, kills: int) -> None:
     chance = random.Random(SEED)
     site = next(site for site in require_sites() if site.name == "tuxpaint-doc")
     done = rounds = 0
@@ -53,9 +53,7 @@ def test_kill_nine_fetches_nothing_twice(tmp_path: Path, kills: int) -> None:
 
 @pytest.mark.proves("durability-kill", "consistency-index")
 @pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.prove)])
-def test_kill_nine_with_recrawl_merges_sitemaps_and_an_inbox_loses_nothing(
-    tmp_path: Path, kills: int
-) -> None:
+def test_kill_nine_during_recrawl_and_compaction_loses_nothing(tmp_path: Path, kills: int) -> None:
     web = lively.LivelyWeb((tmp_path / "one", tmp_path / "two"))
     with nginx(web.servers()) as server:
         web.write_site(server.port)
@@ -95,7 +93,7 @@ def test_child_process_returns_the_same_result() -> None:
 
 
 @pytest.mark.proves("durability-archive-first", "isolation-parser-crash")
-def test_what_kills_the_parser_is_recorded_and_the_crawl_goes_on(
+def test_page_that_crashes_the_parser_is_recorded_and_the_crawl_continues(
     serve: ServeWeb, tmp_path: Path
 ) -> None:
     web = serve(

@@ -202,7 +202,7 @@ def test_unchanged_shell_is_rendered_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.prove
-def test_auto_renders_pages_that_gain(run: RunCrawl) -> None:
+def test_auto_renders_pages_with_gain(run: RunCrawl) -> None:
     with members(ScriptedSite(pages=12)) as site:
         crawled = run(site.url(), site.url("/plain"), render="auto", depth=1, connections=1)
     assert sum(title.startswith("made") for title in crawled.titles()) == 12
@@ -210,7 +210,7 @@ def test_auto_renders_pages_that_gain(run: RunCrawl) -> None:
 
 
 @pytest.mark.prove
-def test_auto_renders_only_samples_of_pages_that_do_not_gain(run: RunCrawl) -> None:
+def test_auto_renders_only_samples_of_pages_without_gain(run: RunCrawl) -> None:
     with members(ScriptedSite(pages=12)) as site:
         crawled = run(site.url("/plain"), render="auto", depth=1)
     assert len(crawled.titles()) == 13
@@ -221,7 +221,7 @@ def test_auto_renders_only_samples_of_pages_that_do_not_gain(run: RunCrawl) -> N
 
 @pytest.mark.proves("politeness-rendering", "isolation-browser-network")
 @pytest.mark.prove
-def test_requisites_keep_the_hosts_pace(run: RunCrawl) -> None:
+def test_requisites_are_requested_with_the_delay_of_the_host(run: RunCrawl) -> None:
     with members(ScriptedSite(pages=2)) as site:
         times = []
         answer = site.answer
@@ -238,7 +238,9 @@ def test_requisites_keep_the_hosts_pace(run: RunCrawl) -> None:
 
 @pytest.mark.proves("isolation-browser-network")
 @pytest.mark.parametrize("render_hosts", [(), ("localhost",)])
-def test_other_sites_are_left_alone(run: RunCrawl, render_hosts: tuple[str, ...]) -> None:
+def test_private_address_of_another_site_is_not_requested(
+    run: RunCrawl, render_hosts: tuple[str, ...]
+) -> None:
     """The address guard also applies to hosts in `render_hosts`.
 
     Here the private address of the host is not a seed.
@@ -265,7 +267,7 @@ def test_script_of_a_host_in_render_hosts_is_loaded(run: RunCrawl) -> None:
         assert all(each.path in ("/robots.txt", "/feed", "/app.js") for each in other.asked)
 
 
-def test_page_that_hangs_the_browser_is_stored_unrendered(run: RunCrawl) -> None:
+def test_page_with_an_endless_script_is_stored_unrendered(run: RunCrawl) -> None:
     with members(ScriptedSite(pages=1)) as site:
         site.serve("/app.js", "text/javascript", "for (;;) {}")
         crawled = run(
@@ -327,7 +329,7 @@ def test_gain_is_a_large_increase_of_text_or_links() -> None:
     ("share", "rendered_at_least", "rendered_at_most"),
     [(1.0, 990, 1_000), (0.0, 3, 15), (0.5, 700, 1_000)],
 )
-def test_learner_renders_by_the_share_of_pages_that_gain(
+def test_learner_renders_by_the_share_of_pages_with_gain(
     share: float, rendered_at_least: int, rendered_at_most: int
 ) -> None:
     learner = RenderLearner()
@@ -346,7 +348,7 @@ def test_learner_renders_by_the_share_of_pages_that_gain(
 
 @pytest.mark.proves("durability-kill")
 @pytest.mark.prove
-def test_a_kill_while_a_page_is_in_the_browser_costs_the_rendering_alone(tmp_path: Path) -> None:
+def test_kill_during_rendering_stores_the_page_unrendered(tmp_path: Path) -> None:
     """The page is stored unrendered, and nothing is requested twice."""
     with members(ScriptedSite(pages=1)) as site:
         killed = threading.Event()

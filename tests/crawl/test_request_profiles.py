@@ -34,7 +34,7 @@ def everything_on_disk(root: Path) -> bytes:
 
 
 @pytest.mark.proves("politeness-cookies")
-def test_language_and_referrer(run: RunCrawl) -> None:
+def test_language_and_referrer_are_sent(run: RunCrawl) -> None:
     with members(Members()) as site:
         run(site.url(), depth=1, accept_language="de, en;q=0.5", referer=True)
     [home], [inner] = site.to("/"), site.to("/open/1")
@@ -55,7 +55,7 @@ def test_language_of_a_collection_is_sent(run: RunCrawl) -> None:
 
 
 @pytest.mark.proves("politeness-cookies")
-def test_cookies_are_kept_if_asked_for(run: RunCrawl) -> None:
+def test_cookies_are_stored_if_enabled(run: RunCrawl) -> None:
     with members(Members()) as site:
         crawled = run(site.url(), depth=1, cookies=True)
     assert [
@@ -68,7 +68,7 @@ def test_cookies_are_kept_if_asked_for(run: RunCrawl) -> None:
 
 
 @pytest.mark.proves("politeness-cookies")
-def test_basic_credentials_go_where_they_belong(run: RunCrawl) -> None:
+def test_basic_credentials_are_sent_only_below_their_url(run: RunCrawl) -> None:
     with members(Members()) as site:
         auth = [{"url": site.url("/basic"), "user": USER, "password_env": "LYCOSA_TEST_PASSWORD"}]
         crawled = run(site.url(), depth=1, auth=auth)
@@ -90,7 +90,7 @@ def test_crawl_with_a_missing_password_is_refused(run: RunCrawl, tmp_path: Path)
 
 
 @pytest.mark.proves("politeness-forms")
-def test_a_form_is_sent_once_and_its_session_kept(run: RunCrawl) -> None:
+def test_login_form_is_posted_once_and_its_session_is_used(run: RunCrawl) -> None:
     with members(Members()) as site:
         crawled = run(
             site.url(), depth=1, login=[{"url": site.url("/login"), **LOGIN, "success": "welcome"}]
@@ -132,7 +132,7 @@ def test_expired_session_is_renewed_by_another_login(run: RunCrawl) -> None:
         (PASSWORD, "User-agent: *\nDisallow: /login", ["GET /robots.txt"], 1),
     ],
 )
-def test_a_login_that_cannot_work_is_tried_once_and_a_forbidden_form_never(
+def test_failing_login_is_attempted_once_and_a_disallowed_form_never(
     run: RunCrawl,
     monkeypatch: pytest.MonkeyPatch,
     password: str,

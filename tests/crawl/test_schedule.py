@@ -136,7 +136,7 @@ def test_ranking_process_returns_the_same_result(serve: ServeWeb, run: RunCrawl)
     assert [path.name for path in folder.iterdir() if path.name[0] != "."] == ["00000001"]
 
 
-def test_upkeep_merges_and_ranks_in_a_job(
+def test_upkeep_compacts_and_ranks_in_a_job(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web = serve({"/index.html": page("/1.html"), "/1.html": page()})
@@ -254,7 +254,7 @@ def test_sitemap_dates_of_an_unknown_host_count_half(serve: ServeWeb, run: RunCr
 
 
 @pytest.mark.proves("politeness-conditional")
-def test_unchanged_pages_are_asked_for_conditionally_and_stored_as_revisits(
+def test_unchanged_pages_are_requested_conditionally_and_stored_as_revisits(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     """Three servers: with ETag, with Last-Modified only, with neither."""
@@ -339,6 +339,6 @@ def test_crawl_ends_with_more_visited_pages_than_the_queue_holds(
     assert (web.asked(mark), crawled.progress.ended) == (["/new.html"], "finished")
 
 
-def test_without_a_ranking_nothing_is_refetched() -> None:
+def test_no_page_is_refetched_without_a_ranking() -> None:
     assert interval_of(1.0, 1.0, recrawl_rules(FRESH).threshold) == float("inf")
     assert parse_config("").run.rank_interval == 86_400_000

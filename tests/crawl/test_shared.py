@@ -99,7 +99,9 @@ def assert_one_worker_per_host(logs: dict[str, list[LogEntry]]) -> None:
 
 @pytest.mark.proves("politeness-workers", "cluster-one-worker", "cluster-same-result")
 @pytest.mark.parametrize("workers", [2, 4])
-def test_many_find_what_one_finds(tmp_path: Path, expected: Facts, workers: int) -> None:
+def test_several_workers_store_the_same_rows_as_one(
+    tmp_path: Path, expected: Facts, workers: int
+) -> None:
     with crew(tmp_path / "many") as many:
         many.share([f"w{number}" for number in range(workers)])
         many.run()
@@ -115,7 +117,7 @@ def test_many_find_what_one_finds(tmp_path: Path, expected: Facts, workers: int)
 
 
 @pytest.mark.proves("cluster-same-result")
-def test_a_depth_limit_gives_the_same_pages_however_many_work(
+def test_several_workers_fetch_the_same_pages_within_a_depth_limit(
     tmp_path: Path, expected: Facts
 ) -> None:
     shallow = single_worker_facts(tmp_path / "one", depth=3)
@@ -133,7 +135,7 @@ def test_a_depth_limit_gives_the_same_pages_however_many_work(
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.prove) for seed in range(1, 21))]
 )
-def test_nothing_is_lost_or_doubled_when_workers_die(
+def test_killed_workers_lose_and_duplicate_no_row(
     tmp_path: Path, expected: Facts, seed: int
 ) -> None:
     chance = random.Random(seed)
@@ -219,7 +221,7 @@ def test_no_response_waits_longer_than_the_interval_for_its_commit(tmp_path: Pat
 
 
 @pytest.mark.proves("cluster-lease")
-def test_without_a_lease_nothing_starts_and_what_is_in_flight_waits_again(tmp_path: Path) -> None:
+def test_no_request_starts_without_a_lease(tmp_path: Path) -> None:
     with crew(tmp_path / "w", WebPlan.calm(seed=5, hosts=8, pages=60, latency_ms=400.0)) as many:
         lease = Lease(many.clock, 20_000)
         everything = PingReply(partitions=frozenset(range(PARTITIONS)), number=1)
@@ -286,7 +288,7 @@ def test_aborted_robots_txt_is_requested_again_after_the_delay(tmp_path: Path) -
 
 
 @pytest.mark.proves("cluster-fencing")
-def test_one_that_was_outranked_commits_nothing(tmp_path: Path) -> None:
+def test_fenced_worker_commits_nothing(tmp_path: Path) -> None:
     with crew(tmp_path / "w") as many:
         many.share(["a", "b"])
         many.run(lambda: many.turns > 30)
@@ -305,7 +307,7 @@ def test_one_that_was_outranked_commits_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("cluster-quotas")
-def test_a_grant_is_never_exceeded_and_may_grow(tmp_path: Path) -> None:
+def test_page_quota_is_never_exceeded_and_can_be_raised(tmp_path: Path) -> None:
     with crew(tmp_path / "w", max_pages=1_000) as many:
         sessions = [
             many.join(name, range(number, PARTITIONS, 2), granted={"default": 12})
@@ -367,7 +369,7 @@ def test_partitions_claimed_later_process_links_with_the_changed_settings(
 
 
 @pytest.mark.proves("cluster-one-worker")
-def test_real_servers_see_one_worker_each(tmp_path: Path, serve: ServeWeb) -> None:
+def test_each_server_receives_requests_of_one_worker(tmp_path: Path, serve: ServeWeb) -> None:
     hosts = 6
     sites = []
     for number in range(1, hosts + 1):

@@ -40,7 +40,7 @@ def responses(root: Path) -> Counter[str]:
 
 
 @pytest.mark.proves("consistency-once")
-def test_a_url_that_both_want_is_one_request_one_record_and_a_row_for_each(
+def test_url_of_two_collections_is_requested_once_and_has_a_row_per_collection(
     serve: ServeWeb, tmp_path: Path
 ) -> None:
     web = serve(SITE)
@@ -71,7 +71,7 @@ def test_a_url_that_both_want_is_one_request_one_record_and_a_row_for_each(
 
 
 @pytest.mark.proves("politeness-collections")
-def test_of_two_pauses_the_longer_holds(serve: ServeWeb, tmp_path: Path) -> None:
+def test_longest_delay_of_two_collections_applies(serve: ServeWeb, tmp_path: Path) -> None:
     web = serve(SITE)
     work(
         tmp_path / "w",

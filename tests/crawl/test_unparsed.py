@@ -110,7 +110,7 @@ def _request_counts(server: Nginx) -> Counter[str]:
 
 
 @pytest.mark.proves("durability-kill-document")
-def test_kill_nine_while_a_document_is_read_fetches_nothing_twice(tmp_path: Path) -> None:
+def test_kill_nine_during_document_parsing_repeats_no_request(tmp_path: Path) -> None:
     """The crawl continues and commits during the parsing.
 
     The next crawl parses the document from the archive.

@@ -32,7 +32,7 @@ SITE = {
 
 
 @pytest.mark.proves("politeness-exclusions")
-def test_the_exclusion_list_holds_from_the_start_and_is_lifted_with_it(
+def test_exclusion_list_applies_from_the_start_until_its_rules_are_removed(
     serve: ServeWeb, run: RunCrawl, tmp_path: Path
 ) -> None:
     web = serve(SITE, {"/index.html": page()})
@@ -51,7 +51,7 @@ def test_the_exclusion_list_holds_from_the_start_and_is_lifted_with_it(
 
 
 @pytest.mark.proves("politeness-exclusions")
-def test_a_url_that_waits_is_excluded_when_its_turn_comes(
+def test_queued_url_is_excluded_before_its_request(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exclusions, "CHECK_MS", 0)
@@ -75,7 +75,7 @@ def test_a_url_that_waits_is_excluded_when_its_turn_comes(
 
 @pytest.mark.proves("politeness-exclusions")
 @pytest.mark.parametrize("interval", ["300ms", "1h"])
-def test_an_exclusion_in_the_log_is_obeyed_by_a_worker_that_runs(
+def test_running_worker_obeys_an_exclusion_in_the_log(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: str
 ) -> None:
     """The worker follows the log after each commit, and at intervals."""
@@ -157,7 +157,7 @@ TRAPS = {
 
 
 @pytest.mark.proves("limits-traps")
-def test_each_lexical_trap_is_refused_and_counted_by_its_name(
+def test_each_lexical_trap_is_refused_and_counted_by_its_rule(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     web = serve(
@@ -224,7 +224,7 @@ def prefixed(number: int) -> dict[str, str]:
 
 
 @pytest.mark.proves("limits-quotas")
-def test_budgets_of_a_host_count_all_calls_and_a_larger_one_goes_on(
+def test_page_quota_of_a_host_counts_all_crawls_and_can_be_raised(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     web = serve(prefixed(10), many(3))
@@ -248,7 +248,7 @@ def test_pages_per_first_path_segment_are_limited_to_their_share(
 
 
 @pytest.mark.proves("limits-quotas")
-def test_a_domains_budget_counts_its_hosts_together_and_all_calls(
+def test_page_quota_of_a_domain_counts_all_its_hosts_and_all_crawls(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     port = serve(many(6), many(6)).server.port

@@ -100,7 +100,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ran
 @pytest.mark.parametrize(
     "strategy", ["breadth-first", pytest.param("depth-first", marks=pytest.mark.prove)]
 )
-def test_call_fetches_exactly_the_unvisited_pages_within_its_depth(
+def test_crawl_fetches_exactly_the_unvisited_pages_within_its_depth(
     served: tuple[RandomWeb, Nginx], tmp_path: Path, strategy: str
 ) -> None:
     web, server = served

@@ -38,7 +38,7 @@ def requested(server: Nginx) -> Counter[str]:
 
 
 @pytest.mark.proves("durability-signal")
-def test_collections_share_what_is_fetched_and_sigterm_commits(tmp_path: Path) -> None:
+def test_collections_share_responses_and_sigterm_commits(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.1", 20) as server:
         home = f"http://127.0.6.1:{server.port}/"
@@ -125,7 +125,7 @@ def _has_new_worker(running: Running, killed: int) -> bool:
 
 
 @pytest.mark.proves("durability-kill", "isolation-supervision")
-def test_a_killed_worker_is_started_again_and_nothing_is_fetched_twice(tmp_path: Path) -> None:
+def test_killed_worker_is_restarted_without_repeated_requests(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.3", 60) as server:
         slow = collection("one", f"http://127.0.6.3:{server.port}/", delay="30ms")
@@ -147,7 +147,7 @@ def test_a_killed_worker_is_started_again_and_nothing_is_fetched_twice(tmp_path:
 
 
 @pytest.mark.proves("isolation-children")
-def test_children_do_not_outlive_a_daemon_that_is_killed(tmp_path: Path) -> None:
+def test_children_end_with_a_killed_daemon(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with (
         site(tmp_path / "site", "127.0.6.4", 5) as server,
@@ -186,7 +186,7 @@ def deadly_command(workspace: Path) -> tuple[str, ...]:
 
 
 @pytest.mark.proves("isolation-parser-crash")
-def test_a_page_that_kills_the_parser_is_put_in_quarantine(tmp_path: Path) -> None:
+def test_page_that_crashes_the_parser_is_excluded(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.5", 1, DEADLY_SITE) as server:
         settings = QUICK + collection("one", f"http://127.0.6.5:{server.port}/")
@@ -210,7 +210,7 @@ def test_a_page_that_kills_the_parser_is_put_in_quarantine(tmp_path: Path) -> No
 
 
 @pytest.mark.proves("isolation-parser-hang")
-def test_a_worker_that_hangs_at_a_page_is_killed(tmp_path: Path) -> None:
+def test_worker_that_hangs_during_parsing_is_killed(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(
         tmp_path / "site", "127.0.6.13", 0, {"index.html": "<p>This hangs the parser."}
@@ -227,7 +227,7 @@ def test_a_worker_that_hangs_at_a_page_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("isolation-supervision")
-def test_too_many_deaths_end_it_and_it_says_why(tmp_path: Path) -> None:
+def test_daemon_stops_with_a_reason_after_too_many_worker_deaths(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.6", 1, DEADLY_SITE) as server:
         settings = (
@@ -244,7 +244,7 @@ def test_too_many_deaths_end_it_and_it_says_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("durability-full-disk")
-def test_a_disk_without_the_reserve_pauses_the_crawl_until_there_is_room(tmp_path: Path) -> None:
+def test_crawl_is_paused_while_the_disk_reserve_is_missing(tmp_path: Path) -> None:
     with (
         site(tmp_path / "site", "127.0.6.7", 80) as server,
         small_disk(tmp_path / "disk", "64m") as disk,
@@ -275,7 +275,7 @@ def test_a_disk_without_the_reserve_pauses_the_crawl_until_there_is_room(tmp_pat
 
 
 @pytest.mark.proves("durability-full-disk")
-def test_a_full_disk_is_waited_for_and_costs_no_restart(tmp_path: Path) -> None:
+def test_worker_restarts_without_penalty_when_a_full_disk_has_space_again(tmp_path: Path) -> None:
     with (
         site(tmp_path / "site", "127.0.6.8", 80) as server,
         small_disk(tmp_path / "disk", "64m") as disk,

@@ -206,7 +206,7 @@ def test_a_remote_can_be_pickled(engine: Engine) -> None:
     remote.kill()
 
 
-def test_the_local_engine_is_certain_that_a_killed_process_has_ended(engine: Engine) -> None:
+def test_only_the_local_engine_reports_that_a_killed_process_has_ended(engine: Engine) -> None:
     remote = engine.start("remote", SampleObject, 5)
     until(lambda: responds(remote))
     assert not remote.has_ended()

@@ -85,7 +85,7 @@ def test_responses_of_a_webhook_decide_about_retries(
 
 
 @pytest.mark.proves("access-callers")
-def test_the_guard_stands_before_webhooks() -> None:
+def test_webhooks_to_private_addresses_are_refused() -> None:
     with hook() as receiver:
         with pytest.raises(UsageError, match="not a public address"):
             notifier_of(f"webhook {receiver.origin}/", Config())

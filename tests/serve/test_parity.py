@@ -284,7 +284,7 @@ def test_command_and_api_return_the_same_document(served: Served, case: ReadCase
 
 
 @pytest.mark.parametrize("case", WRITE_CASES, ids=lambda case: case.name)
-def test_command_and_api_report_a_change_alike(
+def test_command_and_api_return_the_same_report_of_a_change(
     served: Served, case: WriteCase, tmp_path: Path
 ) -> None:
     roots = [str(tmp_path / name) for name in ("api", "command")]

@@ -117,7 +117,7 @@ def test_monitor_is_added_reported_and_removed_with_a_token(
 
 
 @pytest.mark.proves("access-callers", "access-remote-targets")
-def test_what_only_the_operator_may_watch_or_tell_is_refused(
+def test_private_monitor_urls_and_local_notification_targets_are_refused(
     workspace: Workspace, client: Client, key: dict[str, str]
 ) -> None:
     for monitor, status in (

@@ -109,7 +109,7 @@ def crawl_results(machine: Machine, out: Path) -> dict[str, object]:
 
 @pytest.mark.proves("durability-remote-kill")
 @pytest.mark.parametrize("kind", REMOTE)
-def test_a_crawl_that_is_killed_ends_with_the_same_results_as_in_a_folder(
+def test_killed_crawl_on_remote_storage_has_the_same_results_as_in_a_folder(
     kind: str, places: Places, tmp_path: Path
 ) -> None:
     write_site(tmp_path / "site")

@@ -157,7 +157,7 @@ JUMPS = {
         for name, jumps in JUMPS.items()
     ],
 )
-def test_a_crawl_whose_date_is_set_comes_to_its_end(
+def test_crawl_is_complete_and_polite_despite_clock_jumps(
     web: Nginx, tmp_path: Path, jumps: list[tuple[int, int]]
 ) -> None:
     """With one active host: the states of inactive hosts contain dates."""
@@ -187,9 +187,7 @@ def test_next_crawl_ignores_pauses_that_are_a_year_ahead(web: Nginx, tmp_path: P
 
 @pytest.mark.proves("durability-clock")
 @pytest.mark.parametrize("restart", [False, True])
-def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(
-    tmp_path: Path, restart: bool
-) -> None:
+def test_pages_visited_at_a_wrong_date_are_refetched_in_time(tmp_path: Path, restart: bool) -> None:
     """A page that was visited a year ahead must not wait a year for its next visit."""
     synthetic = Web(WebPlan.calm(seed=5, hosts=4, pages=20))
     clock = AheadClock(synthetic.plan.epoch_ms)
@@ -238,7 +236,9 @@ def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(
 @pytest.mark.parametrize(
     "dates", [("-1h",), ("+1y",), ("+1y", "+0"), ("-1d", "+1d", "-1y")], ids=",".join
 )
-def test_the_command_too(web: Nginx, tmp_path: Path, dates: tuple[str, ...]) -> None:
+def test_command_is_complete_and_polite_despite_clock_jumps(
+    web: Nginx, tmp_path: Path, dates: tuple[str, ...]
+) -> None:
     """libfaketime changes the date of the whole process."""
     library = require_file(LIBRARY, "libfaketime")
     date = tmp_path / "date"

@@ -89,7 +89,7 @@ def test_error_for_bodies_that_are_always_truncated_has_the_location(
 
 @pytest.mark.proves("durability-remote-storage")
 @pytest.mark.prove
-def test_an_answer_that_comes_too_late_is_settled_by_reading(
+def test_late_response_to_an_entry_is_resolved_by_reading_the_entry(
     location: str, server: S3Server, short_timeout: None
 ) -> None:
     """The conditional PUT of an entry succeeds but its response arrives after the timeout.
@@ -221,7 +221,7 @@ def test_empty_listing_loses_nothing(location: str, server: S3Server, listing: b
 
 @pytest.mark.proves("durability-remote-storage")
 @pytest.mark.prove
-def test_commits_in_a_storm_lose_nothing(
+def test_commits_lose_nothing_under_simultaneous_faults(
     location: str, server: S3Server, short_timeout: None
 ) -> None:
     """All faults occur together at random; failed commits are repeated."""

@@ -195,7 +195,7 @@ def names_of_secrets_in(text: str, secrets: dict[str, str]) -> set[str]:
     return {name for name, secret in secrets.items() if any(form in text for form in forms(secret))}
 
 
-def test_the_secrets_were_used(run: Run) -> None:
+def test_secrets_are_sent_to_the_site(run: Run) -> None:
     """Without this, the other tests would prove nothing."""
     sent = {each.path: each.headers for each in run.site.asked}
     assert (
@@ -211,7 +211,7 @@ def test_the_secrets_were_used(run: Run) -> None:
 
 
 @pytest.mark.proves("access-secrets")
-def test_no_secret_lies_in_the_workspace(run: Run) -> None:
+def test_workspace_contains_no_secret(run: Run) -> None:
     """Except the URL of a webhook, in files that only the owner may read."""
     result = {}
     for path, text in texts_of(run.root):
@@ -228,7 +228,7 @@ def test_no_secret_lies_in_the_workspace(run: Run) -> None:
 
 
 @pytest.mark.proves("access-secrets")
-def test_no_secret_is_printed(run: Run) -> None:
+def test_output_contains_no_secret(run: Run) -> None:
     assert "wolf" in run.printed
     secrets = {name: secret for name, secret in all_secrets(run).items() if name != "token"}
     print(run.printed)
@@ -237,7 +237,7 @@ def test_no_secret_is_printed(run: Run) -> None:
 
 
 @pytest.mark.proves("access-secrets")
-def test_no_secret_is_served(run: Run) -> None:
+def test_responses_contain_no_secret(run: Run) -> None:
     client = Client(create_app(str(run.root), lambda: workspace_status(str(run.root))))
     paths = [
         "/",

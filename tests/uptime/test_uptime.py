@@ -72,7 +72,7 @@ def urls_of(sent: list[dict[str, Any]], kind: str) -> set[str]:
 
 @pytest.mark.proves("politeness-checks")
 @pytest.mark.prove  # the same decisions are tested in simulated time
-def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(
+def test_outages_and_their_ends_are_notified_once_despite_a_kill(
     tmp_path: Path,
 ) -> None:
     authority = make_certificate(tmp_path, "authority", "")
@@ -222,7 +222,7 @@ def test_invalid_monitors_are_refused_with_a_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("consistency-purge-derived")
-def test_a_purge_forgets_the_monitors_of_what_is_excluded(tmp_path: Path) -> None:
+def test_purge_removes_monitors_of_excluded_hosts(tmp_path: Path) -> None:
     root = str(tmp_path / "ws")
     for url in ("http://a.example/", "http://b.example/"):
         add_monitor(root, Config(), {"url": url})
