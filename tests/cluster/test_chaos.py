@@ -11,9 +11,9 @@ import pytest
 
 from tests.cluster import driver
 from tests.cluster.driver import ClusterCrawl, kill_node
+from tests.cluster.verification import assert_valid, expected_result, verify_crawl
 from tests.cluster.webs import HOLD_MS, REASSIGN_MS, options
-from tests.cluster.witness import assert_valid, expected_result, verify_crawl
-from tests.crawl.polite import served_web
+from tests.crawl.synthetic_crawls import served_web
 from tests.engines.clusters import RayCluster, ray_cluster
 
 SEED = int(os.environ.get("LYCOSA_CHAOS_SEED", "20261121"))

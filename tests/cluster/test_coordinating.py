@@ -22,10 +22,10 @@ from lycosa.crawl.membership import Lease, Ping
 from lycosa.store.coordination.leadership import leader_of
 from lycosa.store.workspace import DEFAULT_PARTITIONS, Workspace
 from tests.cluster.balance import max_deviation
-from tests.cluster.sharing import Crawl, sites
+from tests.cluster.simulated_cluster import Crawl, sites
+from tests.cluster.verification import ExpectedResult, facts, verify_crawl
 from tests.cluster.webs import options
-from tests.cluster.witness import ExpectedResult, facts, verify_crawl
-from tests.crawl.polite import simulated_crawler
+from tests.crawl.synthetic_crawls import simulated_crawler
 from tests.servers.synthetic.__main__ import options_parser, read_plan
 from tests.servers.synthetic.request_log import LogEntry
 from tests.servers.synthetic.web import Web

@@ -17,7 +17,7 @@ from lycosa.crawl.membership import Lease, Ping, PingReply
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.workspace import Workspace
-from tests.cluster.sharing import lead
+from tests.cluster.simulated_cluster import lead
 
 SETTINGS = ClusterSettings.model_validate(
     {"ping_interval": "200ms", "hold": "1500ms", "reassign": "3s"}

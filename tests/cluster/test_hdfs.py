@@ -13,10 +13,10 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.store.log.entry import COMMIT
 from lycosa.store.workspace import Workspace
 from tests.cluster.driver import ClusterCrawl
+from tests.cluster.verification import assert_valid, expected_result, facts, verify_crawl
 from tests.cluster.webs import options
-from tests.cluster.witness import assert_valid, expected_result, facts, verify_crawl
 from tests.crawl.kills import run_json
-from tests.crawl.polite import served_web
+from tests.crawl.synthetic_crawls import served_web
 from tests.servers.hdfs import HdfsCluster, hdfs_cluster
 
 pytestmark = pytest.mark.prove

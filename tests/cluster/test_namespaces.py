@@ -23,9 +23,9 @@ from lycosa.store.log.entry import COMMIT, at_ms
 from lycosa.store.workspace import Workspace
 from tests.cluster.driver import ClusterCrawl, now_ms, process_id
 from tests.cluster.test_chaos import SEED, loss_window
+from tests.cluster.verification import assert_valid, expected_result, same_result, verify_crawl
 from tests.cluster.webs import options, rules
-from tests.cluster.witness import assert_valid, expected_result, same_result, verify_crawl
-from tests.crawl.polite import ServedWeb, served_web
+from tests.crawl.synthetic_crawls import ServedWeb, served_web
 from tests.engines.machines import (
     NETWORK,
     OUTSIDE,

@@ -46,7 +46,7 @@ CHAIN = {
 def test_breadth_first_each_page_once(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(CHAIN)
     crawled = run(web.url())
-    assert web.asked() == ["/", "/1.html", "/2.html", "/1/a.html", "/1/b.html"]
+    assert web.requested_paths() == ["/", "/1.html", "/2.html", "/1/a.html", "/1/b.html"]
     assert crawled.depths() == {"/": 0, "/1.html": 1, "/2.html": 1, "/1/a.html": 2, "/1/b.html": 3}
     assert crawled.progress.ended == "finished"
     assert_counts_add_up(crawled)
@@ -69,7 +69,7 @@ def test_crawl_with_a_larger_depth_fetches_only_new_pages(serve: ServeWeb, run: 
     assert_counts_add_up(first)
     mark = web.server.mark()
     second = run(depth=2)
-    assert web.asked(mark) == ["/1/a.html"]
+    assert web.requested_paths(mark) == ["/1/a.html"]
     assert second.pages() == ["/", "/1.html", "/1/a.html", "/2.html"]
     third = run()
     assert third.pages() == ["/", "/1.html", "/1/a.html", "/1/b.html", "/2.html"]
@@ -139,7 +139,7 @@ def test_max_pages_is_exact_and_the_next_crawl_resumes(serve: ServeWeb, run: Run
     assert (first.progress.ended, first.count("pages")) == ("max_pages", 7)
     assert (first.progress.later["not_reached"], run(max_pages=7).count("pages")) == (14, 14)
     third = run()
-    assert (third.count("pages"), Counter(web.asked()).most_common(1)[0][1]) == (21, 1)
+    assert (third.count("pages"), Counter(web.requested_paths()).most_common(1)[0][1]) == (21, 1)
     assert_counts_add_up(third)
 
 
@@ -166,7 +166,7 @@ def test_robots_rules_are_obeyed_and_explainable(serve: ServeWeb, run: RunCrawl)
     )
     crawled = run(web.url())
     assert crawled.states()["/private/a.html"] == ("excluded", "robots")
-    assert sorted(web.asked()) == ["/", "/b.html", "/private/open.html"]
+    assert sorted(web.requested_paths()) == ["/", "/b.html", "/private/open.html"]
     assert_counts_add_up(crawled)
 
 
@@ -177,7 +177,10 @@ def test_no_page_is_fetched_while_robots_txt_is_unreachable(
 ) -> None:
     web = serve(CHAIN, extra=[f"location = /robots.txt {{ {answer} }}"])
     crawled = run(web.url(), settings=("fetch.retries=1", "crawl.patience=1s"))
-    assert (web.asked(), crawled.progress.later) == ([], Counter({"robots_unreachable": 1}))
+    assert (web.requested_paths(), crawled.progress.later) == (
+        [],
+        Counter({"robots_unreachable": 1}),
+    )
     assert crawled.count("visits", kind="robots") == 2
     assert_counts_add_up(crawled)
 
@@ -279,7 +282,7 @@ def test_busy_servers_are_retried_and_each_attempt_is_recorded(
         extra=["location = /busy { add_header Retry-After 1 always; return 503; }"],
     )
     crawled = run(web.url(), settings=("fetch.retries=2", "crawl.patience=5s"))
-    assert web.asked().count("/busy") == 3
+    assert web.requested_paths().count("/busy") == 3
     times = [request.at for request in web.server.requests() if request.uri == "/busy"]
     assert all(after - before >= 995 for before, after in itertools.pairwise(times))
     attempts = sorted(
@@ -293,7 +296,7 @@ def test_busy_servers_are_retried_and_each_attempt_is_recorded(
     assert_counts_add_up(crawled)
     mark = web.server.mark()
     again = run()  # due after a day
-    assert (web.asked(mark), again.progress.later) == ([], Counter({"http_503": 1}))
+    assert (web.requested_paths(mark), again.progress.later) == ([], Counter({"http_503": 1}))
 
 
 def test_states_of_other_responses(serve: ServeWeb, run: RunCrawl) -> None:
@@ -382,7 +385,7 @@ def test_stop_commits_and_the_next_crawl_resumes(serve: ServeWeb, run: RunCrawl)
     assert first.progress.ended == "stopped"
     assert 0 < first.count("pages") < 41
     assert_counts_add_up(first)
-    assert (run().count("pages"), Counter(web.asked()).most_common(1)[0][1]) == (41, 1)
+    assert (run().count("pages"), Counter(web.requested_paths()).most_common(1)[0][1]) == (41, 1)
 
 
 @pytest.mark.proves("durability-full-disk")
@@ -394,7 +397,7 @@ def test_full_disk_during_a_commit_loses_no_page(
         run(web.url())
     mark = web.server.mark()
     again = run(web.url())
-    assert (web.asked(mark), again.count("pages"), again.progress.replayed) == ([], 5, 6)
+    assert (web.requested_paths(mark), again.count("pages"), again.progress.replayed) == ([], 5, 6)
     assert_counts_add_up(again)
 
 
@@ -408,7 +411,7 @@ def test_replay_skips_exchanges_of_other_collections(
     assert (other.progress.replayed, other.count("pages", collection="second")) == (0, 1)
     mark = web.server.mark()
     first = run(name="first")
-    assert (web.asked(mark), first.progress.replayed) == ([], 6)
+    assert (web.requested_paths(mark), first.progress.replayed) == ([], 6)
     assert first.count("pages", collection="first") == 5
 
 

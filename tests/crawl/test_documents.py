@@ -34,7 +34,7 @@ from lycosa.http.decode import parse_head
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
 from tests.crawl.kills import lycosa
-from tests.page.made import MADE, docx, pdf
+from tests.page.document_files import MADE, docx, pdf
 from tests.servers.nginx import Server, nginx
 
 # takes some seconds to parse

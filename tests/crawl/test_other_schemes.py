@@ -21,7 +21,7 @@ from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 from tests.crawl.conftest import assert_valid_warc
 from tests.crawl.kills import LYCOSA, lycosa, run_json
 from tests.crawl.sessions import LaterClock, collection, select, work
-from tests.page.made import docx, pdf
+from tests.page.document_files import docx, pdf
 from tests.servers.ftp import ftp, ftp_log, gopher
 from tests.servers.nginx import Server, nginx
 from tests.waiting import until

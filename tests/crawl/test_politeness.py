@@ -23,16 +23,16 @@ from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_sess
 from lycosa.crawl.state.task import Job
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.crawl.polite import (
+from tests.crawl.synthetic_crawls import (
     BACKOFF_MS,
     KilledCrawler,
     SimulatedCrawler,
-    promises,
+    politeness_rules,
     served_web,
     simulated_crawler,
     without_visit,
 )
-from tests.crawl.polite import DELAY_MS as POLITE_MS
+from tests.crawl.synthetic_crawls import DELAY_MS as POLITE_MS
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.politeness import violations
 from tests.servers.synthetic.request_log import LogEntry
@@ -96,7 +96,7 @@ def test_crawl_is_polite_over_kills(
             request.arrived_at_ms <= end + BUSY_MS and request.answered_at_ms >= end - LOST_MS
             for end in robot.ends
         ), request
-    results = violations(log, promises(served.web, unseen))
+    results = violations(log, politeness_rules(served.web, unseen))
     requested_hosts = {request.host for request in log}
     statuses = Counter(request.status for request in log)
     print(
@@ -147,7 +147,7 @@ def test_crawl_is_polite_over_kills_in_simulated_time(
         robot.crawl(die_after_ms=chance.randrange(200, 6_000))
     robot.crawl(max_time_ms=10_000)
     unseen, repeated = without_visit(robot.workspace, robot.log)
-    results = violations(robot.log, promises(web, unseen))
+    results = violations(robot.log, politeness_rules(web, unseen))
     print(
         f"{len(robot.log):,} requests, {len(unseen)} responses lost, {len(results)} violations, "
         f"{Counter(each.status for each in robot.log)}"
@@ -238,7 +238,7 @@ def test_few_active_hosts_and_many_pending_robots_files(tmp_path: Path) -> None:
     assert progress is not None
     assert progress.ended == "finished"
     assert {host.name for host in web.open_hosts()} <= {request.host for request in robot.log}
-    assert violations(robot.log, promises(web, frozenset())) == []
+    assert violations(robot.log, politeness_rules(web, frozenset())) == []
     print(
         f"{len(robot.log):,} requests, {robot.turns:,} turns, "
         f"{progress.ended_ms - progress.started_ms:,} ms"

@@ -209,7 +209,7 @@ def test_reparse_updates_changed_pages_and_new_links_are_followed(
     ] == [web.url("/b.html")]
     mark = web.server.mark()
     again = run()
-    assert web.asked(mark) == ["/c.html"]
+    assert web.requested_paths(mark) == ["/c.html"]
     assert "/c.html" in again.pages()
 
 

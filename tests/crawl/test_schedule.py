@@ -222,17 +222,17 @@ def test_a_link_makes_a_page_due_when_it_is_older_than_max_age(
     run(web.url(), **on_link)
     mark = web.server.mark()
     run(**on_link)
-    assert web.asked(mark) == []  # nothing is due without a link
+    assert web.requested_paths(mark) == []  # nothing is due without a link
     later = LaterClock(2 * 3_600_000)
     (web.server.servers[0].root / "new.html").write_text(page("/old.html"))
     crawled = run(web.url("/new.html"), **on_link, clock=later)
-    assert web.asked(mark)[:2] == ["/new.html", "/old.html"]
+    assert web.requested_paths(mark)[:2] == ["/new.html", "/old.html"]
     old = next(row for row in crawled.rows("urls") if path_of(str(row["url"])) == "/old.html")
     assert old["checks"] == 1
     mark = web.server.mark()
     (web.server.servers[0].root / "newer.html").write_text(page("/old.html"))
     run(web.url("/newer.html"), **{**on_link, "max_age": "1d"}, clock=later)
-    assert web.asked(mark) == ["/newer.html"]  # not older than max_age
+    assert web.requested_paths(mark) == ["/newer.html"]  # not older than max_age
 
 
 def test_sitemap_dates_of_an_unknown_host_count_half(serve: ServeWeb, run: RunCrawl) -> None:
@@ -336,7 +336,7 @@ def test_crawl_ends_with_more_visited_pages_than_the_queue_holds(
         max_age="1d",
         max_time_ms=20_000,
     )
-    assert (web.asked(mark), crawled.progress.ended) == (["/new.html"], "finished")
+    assert (web.requested_paths(mark), crawled.progress.ended) == (["/new.html"], "finished")
 
 
 def test_no_page_is_refetched_without_a_ranking() -> None:

@@ -119,7 +119,7 @@ def test_exchanges_of_a_fenced_session_are_stored_and_change_no_newer_page(
     second.claim.release()
     second.close()
     crawled = work(tmp_path / "w", [(collection("default"), [web.url()])])
-    assert len(web.asked()) == 4
+    assert len(web.requested_paths()) == 4
     assert len([str(row["url"]) for row in crawled.rows("visits") if row["kind"] == "page"]) == 4
     titles = {path_of(str(row["url"])): row["title"] for row in crawled.rows("pages")}
     assert titles == {"/": "a page", "/a.html": "new"}
@@ -145,7 +145,7 @@ def test_second_session_fences_the_first(serve: ServeWeb, tmp_path: Path) -> Non
     assert second.worker.progress.replayed == 3
     second.close()  # ends without a commit
     crawled = work(tmp_path / "w", [(collection("default"), [web.url()])])
-    assert (crawled.pages(), sorted(web.asked())) == (["/", "/a.html"], ["/", "/a.html"])
+    assert (crawled.pages(), sorted(web.requested_paths())) == (["/", "/a.html"], ["/", "/a.html"])
     ids = [str(row["record_id"]) for row in crawled.rows("visits")]
     assert len(ids) == len(set(ids)) == 3
 

@@ -46,7 +46,11 @@ def test_url_of_two_collections_is_requested_once_and_has_a_row_per_collection(
     web = serve(SITE)
     jobs = [(collection("one"), [web.url()]), (collection("two", depth=1), [web.url()])]
     crawled = work(tmp_path / "w", jobs)
-    assert (Counter(web.asked()), responses(tmp_path / "w"), pages_of(crawled, "one")) == (
+    assert (
+        Counter(web.requested_paths()),
+        responses(tmp_path / "w"),
+        pages_of(crawled, "one"),
+    ) == (
         Counter(["/", "/a.html", "/b.html", "/c.html"]),
         Counter(["/robots.txt", "/", "/a.html", "/b.html", "/c.html"]),
         ["/", "/a.html", "/b.html", "/c.html"],
@@ -93,7 +97,7 @@ def test_page_quota_of_a_collection_does_not_limit_others(serve: ServeWeb, tmp_p
     ]
     crawled = work(tmp_path / "w", jobs)
     assert (len(pages_of(crawled, "small")), len(pages_of(crawled, "all"))) == (4, 13)
-    assert Counter(web.asked()).most_common(1)[0][1] == 1
+    assert Counter(web.requested_paths()).most_common(1)[0][1] == 1
     reasons = {
         str(row["reason"])
         for row in crawled.rows("urls")

@@ -22,7 +22,7 @@ from lycosa.crawl.documents.pool import DocumentPool
 from tests.crawl.kills import LYCOSA, archived_pages, await_request, lycosa, run_json
 from tests.crawl.sessions import LaterClock, collection, select, work
 from tests.crawl.test_documents import LONG
-from tests.page.made import pdf
+from tests.page.document_files import pdf
 from tests.servers.nginx import Nginx, Server, nginx
 from tests.waiting import until
 

@@ -40,14 +40,14 @@ def test_exclusion_list_applies_from_the_start_until_its_rules_are_removed(
     rules.write_text(f"prefix {web.url('/b.html')} # asked by mail\nhost 127.0.3.2\n")
     listed = (f"crawl.exclusions={rules}",)
     crawled = run(web.url(), web.url(host=2), settings=listed)
-    assert sorted(web.asked()) == ["/", "/a.html", "/c.html"]
+    assert sorted(web.requested_paths()) == ["/", "/a.html", "/c.html"]
     assert crawled.progress.refused["excluded"] == 1
     seeds = {str(row["url"]): (row["state"], row["reason"]) for row in crawled.rows("urls")}
     assert seeds[web.url(host=2)] == ("excluded", "excluded")
     rules.write_text("# nothing\n")
     mark = web.server.mark()
     run(settings=listed, depth=9)  # a changed setting processes the stored links again
-    assert sorted(web.asked(mark)) == ["/", "/b.html"]
+    assert sorted(web.requested_paths(mark)) == ["/", "/b.html"]
 
 
 @pytest.mark.proves("politeness-exclusions")
@@ -69,7 +69,7 @@ def test_queued_url_is_excluded_before_its_request(
     jobs = [(collection("default", delay="300ms"), [web.url()])]
     crawled = work(tmp_path / "w", jobs, settings=(f"crawl.exclusions={rules}",), tick=tick)
     assert crawled.states()["/7.html"] == ("excluded", "excluded")
-    assert "/7.html" not in web.asked()
+    assert "/7.html" not in web.requested_paths()
     assert crawled.count("pages") == 8
 
 
@@ -89,7 +89,7 @@ def test_running_worker_obeys_an_exclusion_in_the_log(
 
     jobs = [(collection("default", delay="400ms"), [web.url()])]
     crawled = work(tmp_path / "w", jobs, settings=(f"crawl.commit_interval={interval}",), tick=tick)
-    assert "/7.html" not in web.asked()
+    assert "/7.html" not in web.requested_paths()
     assert crawled.count("pages") == 8
 
 
@@ -110,7 +110,7 @@ def test_unindexable_urls_are_refused_by_extension_or_after_the_headers(
     big = web.server.servers[0].root / "big.zip"
     big.write_bytes(os.urandom(5_000_000))
     crawled = run(web.url(), media_types=[])
-    assert sorted(web.asked()) == ["/", "/a.html", "/download", "/table"]
+    assert sorted(web.requested_paths()) == ["/", "/a.html", "/download", "/table"]
     assert crawled.progress.refused["unindexable_image"] == 1
     assert crawled.progress.refused["unindexable_archive"] == 1
     assert crawled.states()["/download"] == ("visited", "media_type")
@@ -175,7 +175,7 @@ def test_each_lexical_trap_is_refused_and_counted_by_its_rule(
         if name.startswith("trap_")
     }
     assert refused == {f"trap_{name}": 1 for name in [*TRAPS, "query_permutation"]}
-    assert sorted(web.asked()) == ["/", "/a.html", "/l?a=1&b=2&c=3"]
+    assert sorted(web.requested_paths()) == ["/", "/a.html", "/l?a=1&b=2&c=3"]
     stored = crawled.root / "log"
     assert any(
         "refused.trap_calendar" in file.read_text(errors="replace") for file in stored.iterdir()
@@ -204,7 +204,7 @@ def test_near_identical_pages_are_deferred_after_the_free_suspects(
     assert sum(reasons.values()) == 100 - fetched
     mark = web.server.mark()
     without_traps = run(traps=False)
-    assert len(web.asked(mark)) == 100 - fetched
+    assert len(web.requested_paths(mark)) == 100 - fetched
     assert all(state == "visited" for state, _ in without_traps.states().values())
 
 
@@ -269,14 +269,14 @@ def test_refetched_pages_do_not_count_against_the_quota(serve: ServeWeb, tmp_pat
     def tick(session: CrawlSession) -> None:
         for file in web.server.servers[0].root.glob("*.html"):
             file.write_text(file.read_text() + "<p>more</p>")
-        if Counter(web.asked())["/"] >= 3:
+        if Counter(web.requested_paths())["/"] >= 3:
             session.worker.stop()
 
     crawled = work(
         tmp_path / "w", [(chosen, [web.url()])], settings=("crawl.patience=1m",), tick=tick
     )
     assert crawled.count("pages") == 3
-    request_counts = Counter(web.asked())
+    request_counts = Counter(web.requested_paths())
     assert len(request_counts) == 3
     assert min(request_counts.values()) >= 2
     assert [row["pages"] for row in crawled.rows("hosts")] == [3]
@@ -337,7 +337,7 @@ def test_depth_first_fetches_linked_pages_before_siblings(serve: ServeWeb, run: 
         }
     )
     run(web.url(), strategy="depth-first", depth=3)
-    assert web.asked() == ["/", "/b.html", "/b1.html", "/a.html", "/a1.html"]
+    assert web.requested_paths() == ["/", "/b.html", "/b1.html", "/a.html", "/a1.html"]
 
 
 def test_best_first_fetches_the_highest_priority(
@@ -354,4 +354,4 @@ def test_best_first_fetches_the_highest_priority(
     monkeypatch.setattr(UrlStore, "admitted", scored)
     web = serve(many(9))
     run(web.url(), strategy="best-first")
-    assert web.asked() == ["/", *(f"/{number}.html" for number in reversed(range(9)))]
+    assert web.requested_paths() == ["/", *(f"/{number}.html" for number in reversed(range(9)))]

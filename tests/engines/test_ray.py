@@ -27,7 +27,7 @@ from tests.cluster.test_cluster import (
 )
 from tests.daemon.daemons import daemon
 from tests.daemon.test_daemon import check
-from tests.engines import things
+from tests.engines import remote_objects
 from tests.engines.clusters import RayCluster, ray_cluster
 from tests.waiting import until
 
@@ -122,12 +122,12 @@ def test_node_needs_only_python_and_ray(
             with cluster.engine() as engine:
                 known = {str(each.node_id) for each in cluster.nodes}
                 (bare,) = [each.name for each in engine.nodes() if each.name not in known]
-                title = engine.start("title", things.Title, node=bare)
+                title = engine.start("title", remote_objects.Title, node=bare)
                 result, path = title.ask("of", b"<title>The dormouse</title>", timeout_s=600)
                 assert result == "The dormouse"
                 assert "py_modules" in path  # the code is shipped with the job
                 title.kill()
-                again = engine.start("title", things.Title, node=bare)
+                again = engine.start("title", remote_objects.Title, node=bare)
                 assert again.ask("of", b"<title>Again</title>", timeout_s=LIMIT_S)[0] == "Again"
             assert list(tmp_path.glob("lycosa/packages/*/selectolax"))
         finally:

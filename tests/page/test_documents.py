@@ -11,7 +11,7 @@ from lycosa.core.records import Page
 from lycosa.page.documents.kinds import Kind, kind_of
 from lycosa.page.documents.parse import parse_document
 from lycosa.page.documents.sink import MAX_TEXT
-from tests.page.made import MADE, RTF, W, compound, docx, pdf, png, zipped
+from tests.page.document_files import MADE, RTF, W, compound, docx, pdf, png, zipped
 from tests.servers.system import require_program
 
 

@@ -27,7 +27,7 @@ from lycosa.search.federation.wire import PATH
 from lycosa.search.presentation.results import SearchRequest
 from lycosa.serve.app import create_app
 from tests.search.shards import queries
-from tests.search.test_many import Halves, agreement, halves, urls
+from tests.search.test_several_workspaces import Halves, agreement, halves, urls
 from tests.serve.client import Client
 from tests.serve.conftest import server_process, serving
 from tests.servers.local_http import QuietHandler, serving_handler

@@ -19,7 +19,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.serve.client import FORM, JSON, Client, bearer_headers, sign_in
 from tests.servers.disks import read_only, small_disk
-from tests.site.paper import crawled, paper
+from tests.site.editable_site import crawled, editable_site
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_watch_is_added_listed_matched_and_removed(root: str) -> None:
             "delivered_at": 0,
         }
     ]
-    with paper("127.0.7.91") as site:
+    with editable_site("127.0.7.91") as site:
         site.page("/", "The Wolf.")
         crawled(root, f"{site.origin}/")
         assert client.get("/api/v1/watches", headers=headers).json()[0]["id"] == watch["id"]

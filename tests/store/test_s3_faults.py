@@ -155,7 +155,7 @@ def test_an_error_document_is_not_an_empty_listing(
         remaining -= 1
         return ERROR_DOCUMENT
 
-    server.faults.say = error_document
+    server.faults.replace_body = error_document
     for listing, paths in zip((storage.names, storage.files_below), expected, strict=True):
         remaining = errors
         if errors < 1_000:

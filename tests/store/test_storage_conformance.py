@@ -18,14 +18,14 @@ import xxhash
 from lycosa.core.errors import StorageError, UsageError, WorkspaceError
 from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.storage import Storage, open_storage
-from tests.store.places import KINDS, Places
+from tests.store.locations import KINDS, Locations
 from tests.waiting import run_concurrently
 
 pytestmark = pytest.mark.parametrize("storage", KINDS, indirect=True)
 
 
 @pytest.mark.proves("consistency-log")
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("no_fsync")
 def test_exactly_one_concurrent_creator_succeeds(storage: Storage) -> None:
     """A check for existence followed by a write fails here on most rounds."""
     racers, rounds = 4, 1_000 if storage.on_disk else 40
@@ -72,7 +72,7 @@ def test_drafts_are_not_lost_when_finalized_dropped_and_read_concurrently(storag
 
 @pytest.mark.prove
 def test_one_of_several_creating_processes_wins_each_round(
-    storage: Storage, places: Places, tmp_path: Path
+    storage: Storage, locations: Locations, tmp_path: Path
 ) -> None:
     """The processes run each round at the same time: else the first to start wins all."""
     rounds, racers = 1_000, 3

@@ -18,7 +18,7 @@ import zstandard
 
 from tests.crawl.conftest import page
 from tests.crawl.kills import LYCOSA, ask
-from tests.page.made import docx, pdf
+from tests.page.document_files import docx, pdf
 from tests.servers.nginx import Nginx, Server, nginx
 
 # Quick tests of each kind are in tests/http/test_decode.py, tests/page/test_hostile.py, …

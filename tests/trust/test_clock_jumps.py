@@ -22,9 +22,9 @@ from lycosa.frontier.recrawl.refetch_budget import PERIOD_MS, Budget
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import page
-from tests.crawl.crew import PARTITIONS, Crew, job
 from tests.crawl.kills import LYCOSA
 from tests.crawl.sessions import collection, select, work
+from tests.crawl.worker_group import PARTITIONS, WorkerGroup, job
 from tests.servers.nginx import Nginx, Server, nginx
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.request_log import LogEntry
@@ -192,14 +192,14 @@ def test_pages_visited_at_a_wrong_date_are_refetched_in_time(tmp_path: Path, res
     synthetic = Web(WebPlan.calm(seed=5, hosts=4, pages=20))
     clock = AheadClock(synthetic.plan.epoch_ms)
     requested: list[LogEntry] = []
-    crew = Crew(
+    group = WorkerGroup(
         tmp_path / "w",
         clock,
         job(synthetic.seeds(), recrawl="age", max_age="1h"),
         settings=("crawl.active_hosts=2",),
         longest_wait_ms=20_000,
     )
-    crew.fetcher = lambda _: AheadFetcher(synthetic, clock, record=requested.append)
+    group.fetcher = lambda _: AheadFetcher(synthetic, clock, record=requested.append)
 
     def fetched(since: int) -> set[tuple[str, str]]:
         return {
@@ -209,18 +209,18 @@ def test_pages_visited_at_a_wrong_date_are_refetched_in_time(tmp_path: Path, res
         }
 
     try:
-        crew.join("a", range(PARTITIONS))
+        group.join("a", range(PARTITIONS))
         clock.ahead_ms = YEAR
         began = clock.monotonic_ms()
-        crew.run(lambda: clock.monotonic_ms() > began + 2 * HOUR)
+        group.run(lambda: clock.monotonic_ms() > began + 2 * HOUR)
         everything, since = fetched(0), len(requested)
         clock.ahead_ms = 0
         if restart:
-            crew.leave("a")
-            crew.join("b", range(PARTITIONS))
-        crew.run(lambda: clock.monotonic_ms() > began + 4 * HOUR)
+            group.leave("a")
+            group.join("b", range(PARTITIONS))
+        group.run(lambda: clock.monotonic_ms() > began + 4 * HOUR)
     finally:
-        crew.close()
+        group.close()
     assert len(everything) > 20
     assert {
         page for page in everything - fetched(since) if not page[1].startswith("/robots")
@@ -228,7 +228,7 @@ def test_pages_visited_at_a_wrong_date_are_refetched_in_time(tmp_path: Path, res
     for host in {request.host for request in requested}:
         times = sorted(request.arrived_at_ms for request in requested if request.host == host)
         assert min(later - earlier for earlier, later in pairwise(times)) >= 1_000
-    assert verify(crew.workspace(), deep=True).ok
+    assert verify(group.workspace(), deep=True).ok
 
 
 @pytest.mark.proves("durability-clock")

@@ -332,6 +332,6 @@ def test_crawl_on_a_slow_disk_continues_and_does_not_block_readers(
         reader.join()
     assert crawled.progress.ended == "finished"
     assert disk.calls > 60
-    assert (len(web.asked()), page_counts) == (pages + 1, sorted(page_counts))
+    assert (len(web.requested_paths()), page_counts) == (pages + 1, sorted(page_counts))
     assert len({count for count in page_counts if count}) > 1  # commits before the end were read
     assert verify(Workspace.open(str(tmp_path / "w")), deep=True).ok

@@ -1,6 +1,6 @@
 """Name resolution, outcomes of fetches, and tests in isolated networks.
 
-`island.py` explains the isolated network; `island_names.py` and `island_guard.py` are the tests.
+`isolation.py` explains the isolated network; `isolated_names.py` and `isolated_guard.py` are the tests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.crawl.sessions import collection, work
 from tests.crawl.sessions import select as query
 from tests.fetch.fetching import fetch, open_fetcher
 from tests.servers.hostile import ENDPOINTS, HostileServer
-from tests.trust.island import run_isolated
+from tests.trust.isolation import run_isolated
 
 
 def resolutions(resolver: Resolver, count: int) -> list[Resolution]:
@@ -177,12 +177,12 @@ def test_incomplete_responses_are_archived_as_truncated(tmp_path: Path) -> None:
     "access-addresses", "access-redirects", "access-dns-rebinding", "access-callers"
 )
 def test_no_connection_to_private_addresses() -> None:
-    """Run the quick tests of `island_names.py` and `island_guard.py`."""
+    """Run the quick tests of `isolated_names.py` and `isolated_guard.py`."""
     run_isolated("--durations=5")
 
 
 @pytest.mark.proves("isolation-browser-network", "access-redirects", "access-callers")
 @pytest.mark.prove
 def test_no_connection_to_private_addresses_in_long_tests() -> None:
-    """Run the long tests of `island_names.py` and `island_guard.py`."""
+    """Run the long tests of `isolated_names.py` and `isolated_guard.py`."""
     run_isolated("-m", "prove")

@@ -30,7 +30,7 @@ from tests.cli.conftest import LYCOSA
 from tests.crawl.kills import lycosa
 from tests.daemon.daemons import collection, daemon, site
 from tests.servers.certificates import make_certificate
-from tests.servers.moody import ControllableServer, expired_certificate
+from tests.servers.controllable_server import ControllableServer, expired_certificate
 
 LIMIT_S = 60.0
 QUICK = {"every": "1s", "timeout": "5s", "confirm_after": "200ms", "pause": 0}
@@ -171,13 +171,13 @@ def test_a_daemon_monitors_during_a_crawl_and_after_its_worker_is_killed(
                 "well",
             )
             running.until(lambda: states(tmp_path / "ws").get(other.url) == "up")
-            running.until(lambda: len(other.asked) >= 3)
+            running.until(lambda: len(other.arrival_times) >= 3)
             worker = running.worker
             running.until(lambda: running.worker != 0)
             next(each for each in running.family() if each.pid == worker).kill()
             running.until(lambda: running.worker not in (0, worker))
-            requests = len(other.asked)
-            running.until(lambda: len(other.asked) >= requests + 2)
+            requests = len(other.arrival_times)
+            running.until(lambda: len(other.arrival_times) >= requests + 2)
             lycosa(tmp_path / "ws", "monitor", "remove", other.url)
             running.until(lambda: other.url not in states(tmp_path / "ws"))
             assert running.stop() == 0
@@ -186,7 +186,7 @@ def test_a_daemon_monitors_during_a_crawl_and_after_its_worker_is_killed(
         assert len(running.rows("pages")) == 9
         other_checks = [row for row in checks if row["url"] == other.url]
         # one check may have been in flight at the kill, one at the end
-        assert len(other_checks) >= len(other.asked) - 2
+        assert len(other_checks) >= len(other.arrival_times) - 2
         assert {row["verdict"] for row in checks} == {"up"}
         report = json.loads(
             lycosa(tmp_path / "ws", "monitor", f"127.0.3.90:{server.port}", "--json")

@@ -46,7 +46,7 @@ _steps = st.lists(
         [EAGER, CompactionSettings(gather=3), CompactionSettings(gather=2, base_share=1)]
     ),
 )
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("no_fsync")
 def test_live_rows_are_the_same_before_and_after_any_compactions(
     steps: list[tuple[list[Any], str]],
     compaction_settings: CompactionSettings,
