@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.cluster.sharing import lead
+from tests.cluster.simulated_cluster import lead
 
 from bench.harness import arguments, report, table
 from lycosa.cluster.coordinator import CoordinatorPlan

@@ -37,8 +37,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import psutil
-from tests.cluster.witness import facts, moves, really_unseen
-from tests.crawl.polite import CLOCKS_MS, without_visit
+from tests.cluster.verification import facts, moves, really_unseen
+from tests.crawl.synthetic_crawls import CLOCKS_MS, without_visit
 from tests.servers.synthetic.__main__ import options_parser, read_plan
 from tests.servers.synthetic.kinds import Kind
 from tests.servers.synthetic.politeness import Rules, violations

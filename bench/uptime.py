@@ -21,7 +21,7 @@ from pathlib import Path
 import polars as pl
 import psutil
 from tests.servers.certificates import Certificate, make_certificate
-from tests.servers.moody import ControllableServer, expired_certificate
+from tests.servers.controllable_server import ControllableServer, expired_certificate
 from tests.servers.nginx import Server, free_port, nginx
 
 from bench.harness import arguments, lycosa, report, tree_cpu_s

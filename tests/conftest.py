@@ -16,7 +16,7 @@ settings.load_profile("lycosa")
 
 
 @pytest.fixture(scope="module")
-def quick() -> Iterator[None]:
+def no_fsync() -> Iterator[None]:
     """Disable fsync, for tests with many small commits."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)

@@ -62,7 +62,7 @@ def _commit_and_compact(root: str, stop: Event) -> None:
 
 
 @pytest.mark.proves("durability-backup")
-def test_backup_of_a_living_workspace(tmp_path: Path) -> None:
+def test_backup_during_commits_is_consistent(tmp_path: Path) -> None:
     workspace = Workspace.create(str(tmp_path / "crawl"), partitions=4)
     (tmp_path / "crawl" / "lycosa.toml").write_text("")
     spawn = multiprocessing.get_context("spawn")

@@ -215,7 +215,7 @@ def test_damaged_file_is_reported_and_the_rest_is_imported(tmp_path: Path) -> No
 
 
 @pytest.mark.proves("consistency-archive")
-def test_a_crawl_goes_round(tmp_path: Path, serve: ServeWeb) -> None:
+def test_exported_crawl_is_imported_with_the_same_rows(tmp_path: Path, serve: ServeWeb) -> None:
     """Crawl, export, import elsewhere: the same pages, links, URLs and search results."""
     site = {
         f"/{name}.html": page("/", f"/{(number + 1) % 12}.html", text=f"words of page {name}")
@@ -285,7 +285,7 @@ def test_a_crawl_goes_round(tmp_path: Path, serve: ServeWeb) -> None:
 
 
 @pytest.mark.proves("durability-import-kill")
-def test_killed_in_the_middle_it_goes_on(tmp_path: Path) -> None:
+def test_killed_import_is_resumed(tmp_path: Path) -> None:
     path, root = tmp_path / "many.warc.gz", tmp_path / "w"
     path.write_bytes(
         warc(

@@ -228,7 +228,7 @@ def written(tmp_path: Path) -> tuple[Path, WarcWriter, list[tuple[Exchange, Visi
 
 
 @pytest.mark.proves("consistency-other-readers")
-def test_they_come_back_as_they_were(
+def test_resource_records_are_read_as_written(
     written: tuple[Path, WarcWriter, list[tuple[Exchange, Visit]]],
 ) -> None:
     path, _, pairs = written
@@ -241,7 +241,7 @@ def test_they_come_back_as_they_were(
 
 
 @pytest.mark.proves("consistency-other-readers")
-def test_other_readers_take_them(
+def test_other_readers_accept_resource_records(
     written: tuple[Path, WarcWriter, list[tuple[Exchange, Visit]]], tmp_path: Path
 ) -> None:
     path, writer, pairs = written

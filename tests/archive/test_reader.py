@@ -127,7 +127,7 @@ def test_different_fields_of_exchange_and_visit_are_kept(tmp_path: Path) -> None
 
 @pytest.mark.proves("durability-torn-archive")
 @pytest.mark.parametrize("last", ["page", "stored", "failure"])
-def test_a_file_cut_at_any_byte_gives_every_earlier_exchange_and_nothing_else(
+def test_file_truncated_at_any_byte_yields_exactly_the_earlier_exchanges(
     tmp_path: Path, last: str
 ) -> None:
     path, torn = tmp_path / "a.warc.gz", tmp_path / "torn.warc.gz"
@@ -184,7 +184,7 @@ def hostile_body() -> bytes:
 
 
 @pytest.mark.proves("durability-torn-archive")
-def test_nothing_is_read_out_of_a_body_whatever_is_torn_or_damaged(
+def test_records_within_a_body_are_not_read_from_torn_or_damaged_files(
     tmp_path: Path, path: Path
 ) -> None:
     alone = tmp_path / "alone.warc.gz"
@@ -357,7 +357,7 @@ def test_records_of_another_writer_are_read(path: Path) -> None:
     ),
     report=st.booleans(),
 )
-def test_whatever_is_damaged_no_exchange_is_invented_or_changed(
+def test_damage_adds_or_changes_no_exchange(
     path: Path, changes: list[tuple[int, bytes]], report: bool
 ) -> None:
     pairs = [

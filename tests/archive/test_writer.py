@@ -112,7 +112,7 @@ def test_file_is_a_sequence_of_one_gzip_member_per_record(path: Path) -> None:
 
 
 @pytest.mark.proves("consistency-other-readers")
-def test_a_page_reads_back_byte_for_byte_here_and_elsewhere(path: Path) -> None:
+def test_page_is_read_byte_for_byte_by_lycosa_and_warcio(path: Path) -> None:
     exchange, visit = pair(body=os.urandom(300_000))
     write(path, pair(), (exchange, visit))
     assert path.stat().st_size > visit.warc_offset + visit.warc_length
@@ -323,7 +323,7 @@ def test_other_readers_can_read_files_with_any_head(
 
 
 @pytest.mark.proves("durability-full-disk")
-def test_a_full_disk_leaves_whole_exchanges_and_says_so(
+def test_full_disk_is_an_error_and_leaves_complete_exchanges(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer = new_writer(path)
@@ -408,7 +408,7 @@ for number in range(10_000_000):
 
 
 @pytest.mark.proves("durability-archive-first")
-def test_what_append_returned_from_outlives_a_kill(tmp_path: Path) -> None:
+def test_appended_exchanges_survive_a_kill(tmp_path: Path) -> None:
     for kill_after in (1, 23, 57):
         path = tmp_path / f"{kill_after}.warc.gz"
         with subprocess.Popen(
@@ -425,7 +425,7 @@ def test_what_append_returned_from_outlives_a_kill(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("durability-torn-archive")
-def test_nothing_follows_a_tail_that_could_not_be_cut_off(
+def test_append_is_refused_after_a_torn_tail_that_cannot_be_truncated(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer = new_writer(path)
@@ -466,7 +466,7 @@ def test_short_writes_are_continued(path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.proves("consistency-immutable")
-def test_a_file_is_never_written_twice(tmp_path: Path, path: Path) -> None:
+def test_existing_file_is_not_overwritten(tmp_path: Path, path: Path) -> None:
     write(path, pair())
     before = path.read_bytes()
     with pytest.raises(WorkError, match="cannot be created: File exists"):
@@ -489,7 +489,7 @@ def test_failed_start_of_a_file_closes_it(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.proves("durability-archive-first")
-def test_append_is_in_the_kernel_when_it_returns(path: Path) -> None:
+def test_append_writes_before_it_returns(path: Path) -> None:
     writer = new_writer(path)
     exchange, visit = pair()
     writer.append(exchange, visit)

@@ -62,7 +62,7 @@ def test_wget_fetches_pages_again_after_a_kill(tmp_path: Path) -> None:
     ("endpoint", "limit_s", "reached", "exit_code", "good"),
     [("hang-before-headers", 5.0, "time", -9, 0), ("redirect-endless", 60.0, "", 8, 21)],
 )
-def test_an_attack_ends_at_its_limit(
+def test_attack_is_stopped_at_its_limit(
     endpoint: str, limit_s: float, reached: str, exit_code: int, good: int
 ) -> None:
     require_program("wget")

@@ -31,9 +31,9 @@ from lycosa.store.storage.files import DataFile
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from tests.store.builders import START_MS, identify, make_exchange, make_visit, url_row
-from tests.store.places import Places, places
+from tests.store.locations import Locations, locations
 
-__all__ = ["places"]
+__all__ = ["locations"]
 
 DAY_MS = 86_400_000
 HTML = "<title>Page</title><p>First block.<p>{}<p>Third block."
@@ -235,12 +235,12 @@ def test_captures_of_a_page_with_many_visits_are_fast(tmp_path: Path) -> None:
 
 
 def test_on_s3_only_the_archive_of_the_version_is_downloaded(
-    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    locations: Locations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the WARC file with the version is downloaded."""
-    for name, value in places.environment("s3", tmp_path / "there").items():
+    for name, value in locations.environment("s3", tmp_path / "there").items():
         monkeypatch.setenv(name, value)
-    location = places.location("s3", tmp_path)
+    location = locations.location("s3", tmp_path)
     workspace = Workspace.create(location, partitions=8)
     archive(workspace, [Capture(URL, 0, HTML.format("Over there.").encode())])
     archive(workspace, [Capture(OTHER, 0, HTML.format("Elsewhere.").encode())])
@@ -317,7 +317,9 @@ def test_timestamps_in_iso_and_archive_notation(text: str, last: str | None) -> 
         ("", b"", None),
     ],
 )
-def test_how_a_payload_may_be_shown(content_type: str, payload: bytes, show: Show | None) -> None:
+def test_presentation_by_media_type_and_payload(
+    content_type: str, payload: bytes, show: Show | None
+) -> None:
     results, media_type = shown_as(content_type, payload)
     assert show is None or results is show
     assert (results is Show.IMAGE) == media_type.startswith("image/")

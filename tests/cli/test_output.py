@@ -153,7 +153,7 @@ def test_every_command_is_covered() -> None:
 
 @pytest.mark.proves("access-terminal")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_command_lets_control_characters_through(
+def test_no_command_prints_control_characters(
     lycosa: Lycosa, here: Lycosa, crawled: tuple[str, str], command: str
 ) -> None:
     root, url = crawled

@@ -54,7 +54,7 @@ def crawling(workspace: Path, seed: str) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.proves("durability-signal")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_commits_and_ends_and_the_next_call_goes_on(
+def test_signal_commits_and_the_next_crawl_resumes(
     lycosa: Lycosa, slow_site: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     workspace = tmp_path / "w"
@@ -75,7 +75,7 @@ def test_a_signal_commits_and_ends_and_the_next_call_goes_on(
 
 
 @pytest.mark.proves("cluster-single-crawl")
-def test_search_and_status_while_it_crawls(lycosa: Lycosa, slow_site: str, tmp_path: Path) -> None:
+def test_search_and_status_during_a_crawl(lycosa: Lycosa, slow_site: str, tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with crawling(workspace, slow_site) as process:
         until(lambda: lycosa("-w", str(workspace), "search", "dormouse").code == 0)

@@ -103,9 +103,7 @@ def test_traps_are_counted_by_rule() -> None:
     ]
 
 
-def test_cluster_is_shown_while_it_runs_when_it_is_silent_and_when_it_has_ended(
-    here: Lycosa, workspace: Path
-) -> None:
+def test_status_of_a_running_silent_and_ended_cluster(here: Lycosa, workspace: Path) -> None:
     storage = Workspace.open(str(workspace)).storage
     assert here("-w", str(workspace), "status", "--json").json["cluster"] is None
 

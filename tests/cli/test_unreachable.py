@@ -19,7 +19,7 @@ from lycosa.fetch.handle import speaks_tls
 from tests.cli.conftest import Lycosa
 from tests.cli.test_output import hostile_site
 from tests.servers.certificates import make_certificate
-from tests.servers.members import Asked, members
+from tests.servers.members import Request, served_site
 
 ALL_DISALLOWED = "User-agent: *\nDisallow: /"
 ONE_PAGE = ("--max-pages", "1", "--delay", "0", "--set", "crawl.patience=1s")
@@ -30,10 +30,10 @@ class _Site:
     robots: str
     status: int
     port: int = 0
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
 
-    def answer(self, asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
-        if asked.path == "/robots.txt":
+    def answer(self, request: Request) -> tuple[int, list[tuple[str, str]], str]:
+        if request.path == "/robots.txt":
             return (
                 (200, [("Content-Type", "text/plain")], self.robots)
                 if self.robots
@@ -83,7 +83,7 @@ def test_disallowed_and_missing_seed(
     here: Lycosa, tmp_path: Path, robots: str, status: int, reason: str
 ) -> None:
     site = _Site(robots, status)
-    with members(site):
+    with served_site(site):
         seed = f"http://127.0.0.1:{site.port}/"
         outcome = here("-w", str(tmp_path / "w"), "crawl", seed, "--set", "crawl.patience=2s")
     outcome.expect(1, err=(f"nothing was fetched: {seed}: {reason}",))

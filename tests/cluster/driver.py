@@ -20,7 +20,7 @@ import psutil
 
 from lycosa.cluster.status import cluster_status
 from tests.cluster.webs import overrides
-from tests.crawl.polite import ServedWeb
+from tests.crawl.synthetic_crawls import ServedWeb
 from tests.engines.clusters import RayCluster
 from tests.waiting import until
 

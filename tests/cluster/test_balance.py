@@ -12,8 +12,8 @@ from lycosa.cluster.coordinator import CoordinatorPlan
 from lycosa.crawl.membership import Lease, Ping
 from lycosa.store.workspace import DEFAULT_PARTITIONS, Workspace
 from tests.cluster.balance import Balance, balance
-from tests.cluster.sharing import SETTINGS, lead
-from tests.crawl.crew import Crew, job
+from tests.cluster.simulated_cluster import SETTINGS, lead
+from tests.crawl.worker_group import WorkerGroup, job
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
@@ -22,8 +22,8 @@ MAX_DEVIATION = 0.15
 NAMES = ("w1", "w2", "w3", "w4")
 
 
-class DefaultCrew(Crew):
-    """A crew on a workspace with the default number of partitions."""
+class DefaultWorkerGroup(WorkerGroup):
+    """A worker group on a workspace with the default number of partitions."""
 
     def workspace(self) -> Workspace:
         return Workspace.open_or_create(str(self.root), DEFAULT_PARTITIONS)
@@ -33,7 +33,7 @@ class DefaultCrew(Crew):
 class CoordinatedCrawl:
     """Workers that follow the assignments of a coordinator as soon as they receive them."""
 
-    crew: DefaultCrew
+    group: DefaultWorkerGroup
     clock: SimulatedClock
     leases: dict[str, Lease] = field(default_factory=dict)
     reassignments: int = 0
@@ -41,7 +41,7 @@ class CoordinatedCrawl:
     earlier_pages: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        workspace = self.crew.workspace()
+        workspace = self.group.workspace()
         plan = CoordinatorPlan(expected=len(NAMES), ends=True)
         self.leadership, self.coordinator = lead(workspace, self.clock, plan)
         self.leases = {name: Lease(self.clock, SETTINGS.hold) for name in NAMES}
@@ -49,9 +49,9 @@ class CoordinatedCrawl:
     def run(self) -> None:
         """Run until the coordinator has ended the crawl and all workers have left."""
         next_ping = self.clock.monotonic_ms()
-        while not (self.coordinator.done and not self.crew.members):
-            if self.crew.members:
-                self.crew.turn()
+        while not (self.coordinator.done and not self.group.members):
+            if self.group.members:
+                self.group.turn()
             else:
                 self.clock.advance(100)
             if self.clock.monotonic_ms() >= next_ping:
@@ -66,7 +66,7 @@ class CoordinatedCrawl:
                         )
 
     def _ping(self, name: str) -> None:
-        lease, session = self.leases[name], self.crew.members.get(name)
+        lease, session = self.leases[name], self.group.members.get(name)
         sent = lease.sending()
         claim, held, head, idle, waiting = 0, frozenset[int](), 0, False, dict[int, int]()
         fetched = self.earlier_pages[name] + (
@@ -96,11 +96,11 @@ class CoordinatedCrawl:
         if assigned is None or assigned == held:
             return
         if session is not None:
-            self.crew.leave(name)
+            self.group.leave(name)
             self.earlier_pages[name] += session.worker.progress.pages
             self.reassignments += 1
         elif assigned:
-            self.crew.join(name, assigned)
+            self.group.join(name, assigned)
 
 
 def crawled(folder: Path, seed: int, pages: int, *, all_known: bool) -> Balance:
@@ -110,13 +110,13 @@ def crawled(folder: Path, seed: int, pages: int, *, all_known: bool) -> Balance:
     """
     web = Web(WebPlan.calm(seed=seed, hosts=164, pages=pages, static=1.0))
     clock = SimulatedClock(web.plan.epoch_ms)
-    crew = DefaultCrew(
+    group = DefaultWorkerGroup(
         folder,
         clock,
         job(web.real_pages() if all_known else web.seeds()),
         lambda name: SimulatedFetcher(web, clock),
     )
-    crawl = CoordinatedCrawl(crew, clock)
+    crawl = CoordinatedCrawl(group, clock)
     crawl.run()
     result = balance(folder, len(NAMES))
     print(

@@ -11,9 +11,9 @@ import pytest
 
 from tests.cluster import driver
 from tests.cluster.driver import ClusterCrawl, kill_node
+from tests.cluster.verification import assert_valid, expected_result, verify_crawl
 from tests.cluster.webs import HOLD_MS, REASSIGN_MS, options
-from tests.cluster.witness import assert_valid, expected_result, verify_crawl
-from tests.crawl.polite import served_web
+from tests.crawl.synthetic_crawls import served_web
 from tests.engines.clusters import RayCluster, ray_cluster
 
 SEED = int(os.environ.get("LYCOSA_CHAOS_SEED", "20261121"))
@@ -32,7 +32,7 @@ def loss_window(start: int, end: int = 0, hold_ms: int = HOLD_MS) -> tuple[int, 
 
 @pytest.mark.proves("politeness-workers", "cluster-one-worker", "cluster-deaths")
 @pytest.mark.prove
-def test_processes_of_a_machine_die(tmp_path: Path) -> None:
+def test_crawl_completes_after_killed_and_suspended_processes(tmp_path: Path) -> None:
     """Local engine, three workers: one is killed, one loses its lease, the coordinator dies."""
     loss_windows = []
     chance = random.Random(SEED)
@@ -71,7 +71,9 @@ def cluster() -> Iterator[RayCluster]:
 @pytest.mark.proves("politeness-workers", "cluster-one-worker", "cluster-deaths")
 @pytest.mark.prove
 @pytest.mark.parametrize("run", range(20))
-def test_nodes_die(tmp_path: Path, cluster: RayCluster, run: int) -> None:
+def test_crawl_completes_after_random_node_failures(
+    tmp_path: Path, cluster: RayCluster, run: int
+) -> None:
     """Four workers on real Ray nodes.
 
     At random, a node dies and another one joins, the coordinator dies, or a worker is suspended.

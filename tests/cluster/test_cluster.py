@@ -147,7 +147,7 @@ def assert_same_tables(one: Path, other: Path) -> None:
 
 
 @pytest.mark.proves("cluster-same-result")
-def test_three_workers_hold_what_one_holds(tmp_path: Path) -> None:
+def test_three_workers_store_the_same_rows_as_one(tmp_path: Path) -> None:
     with sites(tmp_path / "sites", "127.0.41", 5, 12) as web:
         alone = crawl(tmp_path / "one", web, web.home)
         assert (alone["ended"], alone["pages"]) == ("finished", 65)
@@ -170,7 +170,7 @@ def test_three_workers_hold_what_one_holds(tmp_path: Path) -> None:
 
 @pytest.mark.proves("cluster-quotas")
 @pytest.mark.prove  # test_coordinator.py has quick tests of quotas
-def test_a_page_budget_holds_over_all_workers_and_the_next_call_goes_on(tmp_path: Path) -> None:
+def test_page_quota_limits_all_workers_together_and_the_next_crawl_resumes(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with sites(tmp_path / "sites", "127.0.42", 4, 10) as web:
         first = crawl(
@@ -197,7 +197,7 @@ def worker_pids(workspace: Path) -> list[int]:
 
 
 @pytest.mark.proves("cluster-deaths")
-def test_a_daemon_of_two_workers_lives_through_deaths_and_changes(tmp_path: Path) -> None:
+def test_daemon_restarts_killed_workers_and_applies_changed_settings(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with sites(tmp_path / "sites", "127.0.43", 4, 30) as web:
         with daemon(workspace, daemon_config(web, delay="100ms"), "--workers", "2") as running:
@@ -263,7 +263,7 @@ def test_killed_worker_does_not_delay_the_end_and_summary_equals_status(tmp_path
 
 
 @pytest.mark.proves("cluster-driver")
-def test_nobody_outlives_a_driver_that_is_killed_and_the_next_takes_over(tmp_path: Path) -> None:
+def test_children_end_with_a_killed_driver_and_the_next_crawl_resumes(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with sites(tmp_path / "sites", "127.0.44", 3, 10) as web:
         with daemon(workspace, daemon_config(web), "--workers", "2") as running:

@@ -22,10 +22,10 @@ from lycosa.crawl.membership import Lease, Ping
 from lycosa.store.coordination.leadership import leader_of
 from lycosa.store.workspace import DEFAULT_PARTITIONS, Workspace
 from tests.cluster.balance import max_deviation
-from tests.cluster.sharing import Crawl, sites
+from tests.cluster.simulated_cluster import Crawl, sites
+from tests.cluster.verification import ExpectedResult, facts, verify_crawl
 from tests.cluster.webs import options
-from tests.cluster.witness import ExpectedResult, facts, verify_crawl
-from tests.crawl.polite import simulated_crawler
+from tests.crawl.synthetic_crawls import simulated_crawler
 from tests.servers.synthetic.__main__ import options_parser, read_plan
 from tests.servers.synthetic.request_log import LogEntry
 from tests.servers.synthetic.web import Web
@@ -41,7 +41,7 @@ def workspace(tmp_path: Path) -> Workspace:
     return Workspace.create(str(tmp_path / "w"), partitions=8)
 
 
-def test_coordinator_service_leads_answers_and_is_succeeded(workspace: Workspace) -> None:
+def test_coordinator_service_becomes_leader_replies_and_is_replaced(workspace: Workspace) -> None:
     order: CoordinatorOrder = pickle.loads(
         pickle.dumps(
             CoordinatorOrder(
@@ -106,7 +106,7 @@ def test_coordinator_service_leads_answers_and_is_succeeded(workspace: Workspace
     assert leader_of(workspace.storage) is None
 
 
-def test_a_poll_whose_threads_are_shut_down_raises_nothing() -> None:
+def test_poll_after_shutdown_of_its_threads_does_not_raise() -> None:
     """A daemon may stop while its cluster still answers."""
     threads, clock, answered = ThreadPoolExecutor(1), ManualClock(), Event()
     blocked = threads.submit(answered.wait, 10)

@@ -17,7 +17,7 @@ from lycosa.crawl.membership import Lease, Ping, PingReply
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.workspace import Workspace
-from tests.cluster.sharing import lead
+from tests.cluster.simulated_cluster import lead
 
 SETTINGS = ClusterSettings.model_validate(
     {"ping_interval": "200ms", "hold": "1500ms", "reassign": "3s"}
@@ -163,7 +163,7 @@ def test_joining_worker_gets_partitions_of_the_others(workspace: Workspace) -> N
 
 
 @pytest.mark.proves("cluster-reassign")
-def test_a_silent_workers_partitions_go_to_the_others_after_reassign(workspace: Workspace) -> None:
+def test_partitions_of_a_silent_worker_are_reassigned_to_the_others(workspace: Workspace) -> None:
     cluster = balanced_cluster(workspace, "abc")
     before = cluster.workers["a"].holds
     cluster.advance(2.8, silent="a")
@@ -215,7 +215,9 @@ def test_leaving_worker_is_stopped_and_replaced_at_once(workspace: Workspace) ->
 
 
 @pytest.mark.proves("cluster-coordinator")
-def test_a_new_coordinator_moves_nothing_and_says_nothing_at_first(workspace: Workspace) -> None:
+def test_new_coordinator_keeps_assignments_and_sends_no_replies_at_first(
+    workspace: Workspace,
+) -> None:
     cluster = balanced_cluster(workspace, "ab")
     held = {name: worker.holds for name, worker in cluster.workers.items()}
     cluster.lead()
@@ -254,7 +256,7 @@ def test_crawl_ends_when_all_workers_are_idle_at_the_head_of_the_log(workspace: 
 
 
 @pytest.mark.proves("cluster-quotas")
-def test_a_budget_is_granted_in_shares_and_ends_the_crawl(workspace: Workspace) -> None:
+def test_page_quota_is_leased_in_shares_and_ends_the_crawl(workspace: Workspace) -> None:
     cluster = balanced_cluster(workspace, "ab", ends=True, budgets=[PageBudget("news", 100)])
     granted = [
         worker.lease.granted(worker.claim.entry)["news"]
@@ -274,7 +276,7 @@ def test_a_budget_is_granted_in_shares_and_ends_the_crawl(workspace: Workspace) 
 
 
 @pytest.mark.proves("cluster-quotas")
-def test_what_the_dead_might_have_archived_is_not_granted_again_until_it_is_taken_up(
+def test_quota_of_a_dead_worker_is_not_leased_before_its_partitions_are_claimed(
     workspace: Workspace,
 ) -> None:
     cluster = balanced_cluster(workspace, "abc", budgets=[PageBudget("news", 90)])
@@ -293,7 +295,7 @@ def test_what_the_dead_might_have_archived_is_not_granted_again_until_it_is_take
     assert granted == [45, 45]
 
 
-def test_quota_of_an_idle_worker_goes_to_workers_with_urls(workspace: Workspace) -> None:
+def test_quota_of_an_idle_worker_is_moved_to_workers_with_urls(workspace: Workspace) -> None:
     cluster = balanced_cluster(workspace, "ab", budgets=[PageBudget("news", 90)])
     cluster.workers["b"].idle = True
     cluster.advance(2)
@@ -310,7 +312,7 @@ def test_replies_have_the_number_of_workers_that_share_connections(workspace: Wo
     assert [worker.lease.answer.among for worker in cluster.workers.values()] == [3, 2, 2]
 
 
-def test_worker_with_most_fetched_pages_gives_away_its_last_partition() -> None:
+def test_last_partition_of_the_worker_with_most_fetched_pages_is_moved() -> None:
     loads = {"a": {1: 700.0}, "b": {2: 0.1}, "c": {3: 0.1}}
     # A worker that has fetched fewer pages keeps its partition.
     assert moves(loads, ("b", "c"), {"a": 300.0, "b": 900.0, "c": 800.0}) == {}

@@ -13,10 +13,10 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.store.log.entry import COMMIT
 from lycosa.store.workspace import Workspace
 from tests.cluster.driver import ClusterCrawl
+from tests.cluster.verification import assert_valid, expected_result, facts, verify_crawl
 from tests.cluster.webs import options
-from tests.cluster.witness import assert_valid, expected_result, facts, verify_crawl
 from tests.crawl.kills import run_json
-from tests.crawl.polite import served_web
+from tests.crawl.synthetic_crawls import served_web
 from tests.servers.hdfs import HdfsCluster, hdfs_cluster
 
 pytestmark = pytest.mark.prove
@@ -75,7 +75,7 @@ def test_crawl_compaction_and_search(tmp_path: Path, cluster: HdfsCluster) -> No
 
 
 @pytest.mark.proves("durability-datanode")
-def test_a_datanode_dies(
+def test_crawl_continues_after_loss_of_a_datanode(
     tmp_path: Path, cluster: HdfsCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reads and commits succeed although the NameNode refers to the DataNode for a minute."""

@@ -126,7 +126,7 @@ def holders(workspace: Workspace) -> set[str]:
 
 
 @pytest.mark.proves("cluster-one-worker", "cluster-lease", "cluster-reassign")
-def test_a_worker_that_is_cut_off_stops_in_time_and_cannot_commit_when_it_comes_back(
+def test_disconnected_worker_stops_in_time_and_cannot_commit_after_reconnection(
     tmp_path: Path,
 ) -> None:
     with sites(tmp_path / "sites", "127.0.45", 8, 60) as web, LocalEngine() as engine:

@@ -23,9 +23,9 @@ from lycosa.store.log.entry import COMMIT, at_ms
 from lycosa.store.workspace import Workspace
 from tests.cluster.driver import ClusterCrawl, now_ms, process_id
 from tests.cluster.test_chaos import SEED, loss_window
+from tests.cluster.verification import assert_valid, expected_result, same_result, verify_crawl
 from tests.cluster.webs import options, rules
-from tests.cluster.witness import assert_valid, expected_result, same_result, verify_crawl
-from tests.crawl.polite import ServedWeb, served_web
+from tests.crawl.synthetic_crawls import ServedWeb, served_web
 from tests.engines.machines import (
     NETWORK,
     OUTSIDE,
@@ -92,7 +92,9 @@ def web(seed: int, pages: int = 400) -> tuple[str, ...]:
 
 
 @pytest.mark.proves("politeness-workers", "cluster-one-worker", "cluster-same-result")
-def test_two_clocks_are_two_minutes_wrong(tmp_path: Path, cluster: RayMachines, root: str) -> None:
+def test_clocks_wrong_by_two_minutes_do_not_change_the_result(
+    tmp_path: Path, cluster: RayMachines, root: str
+) -> None:
     """The result is that of equal clocks, and the server received one request per URL."""
     with served_web(tmp_path, *web(SEED)) as served:
         expected = expected_result(served.web, tmp_path / "expected")
@@ -138,7 +140,7 @@ def uncommitted_since(root: str, pids: Collection[int], begun_ms: int) -> int:
 
 @pytest.mark.proves("politeness-workers", "cluster-one-worker", "cluster-deaths")
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_machine_is_in_trouble(
+def test_crawl_completes_after_failures_of_a_machine(
     tmp_path: Path, cluster: RayMachines, root: str, failure: str
 ) -> None:
     for machine in [each for each in cluster.machines if each.clock_s]:
@@ -178,7 +180,7 @@ def indexed(tmp_path: Path, cluster: RayMachines, root: str) -> str:
     return root
 
 
-def test_search_answers_without_a_machine(cluster: RayMachines, indexed: str) -> None:
+def test_search_is_complete_without_one_machine(cluster: RayMachines, indexed: str) -> None:
     """Each shard has two replicas. When a machine has no network, responses stay complete."""
     head = cluster.machines[0]
     port = free_port([OUTSIDE])

@@ -126,5 +126,7 @@ def test_two_workers_fetch_exactly_the_pages_within_the_depth(tmp_path: Path) ->
 
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", range(2, 8))
-def test_three_workers_walk_many_webs(tmp_path: Path, seed: int) -> None:
+def test_three_workers_fetch_exactly_the_pages_within_the_depth_of_many_webs(
+    tmp_path: Path, seed: int
+) -> None:
     verify_walks(tmp_path, seed, (1, 2, 3, 5, None), workers=3, to_the_end=True)

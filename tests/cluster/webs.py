@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.crawl.polite import BACKOFF_MS, ServedWeb, promises
+from tests.crawl.synthetic_crawls import BACKOFF_MS, ServedWeb, politeness_rules
 from tests.servers.synthetic.politeness import Rules
 from tests.servers.synthetic.request_log import LogEntry
 from tests.servers.synthetic.web import Web
@@ -42,7 +42,7 @@ SETTINGS = {
 
 
 def options(seed: int, hosts: int, pages: int) -> tuple[str, ...]:
-    """Arguments for `tests.crawl.polite.served_web`."""
+    """Arguments for `tests.crawl.synthetic_crawls.served_web`."""
     features = [part for feature in STABLE_FEATURES for part in ("--set", feature)]
     return ("--calm", "--seed", str(seed), "--hosts", str(hosts), "--pages", str(pages), *features)
 
@@ -59,6 +59,6 @@ def overrides(served: ServedWeb, **changes: str) -> list[str]:
 
 def rules(web: Web, unseen: frozenset[LogEntry]) -> Rules:
     """Return the politeness rules that every crawl with these settings must follow."""
-    return promises(
+    return politeness_rules(
         web, unseen, delay_ms=DELAY_MS, courtesy_factor=COURTESY, domain_slots=DOMAIN_CONNECTIONS
     )

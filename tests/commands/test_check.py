@@ -210,7 +210,7 @@ CASES = (
 
 @pytest.mark.proves("consistency-check")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_damage_is_found_and_named_and_mended_where_it_can_be(damaged: Path, case: Case) -> None:
+def test_damage_is_reported_and_repaired_if_possible(damaged: Path, case: Case) -> None:
     case.damage(damaged)
     report = check_workspace(str(damaged), deep=case.deep)
     findings = [
@@ -279,7 +279,7 @@ def test_check_without_a_valid_workspace_json_fails(damaged: Path, damage: Damag
 
 
 @pytest.mark.proves("consistency-archive")
-def test_tables_that_are_lost_come_back_by_import(damaged: Path, tmp_path: Path) -> None:
+def test_lost_tables_are_restored_by_import(damaged: Path, tmp_path: Path) -> None:
     """The remedy for damaged tables: import the archive into a new workspace."""
     for path in damaged.glob("data/*/*.parquet"):
         path.unlink()

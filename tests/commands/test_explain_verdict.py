@@ -297,7 +297,9 @@ _DEFER_REASONS = {
 
 @settings(max_examples=8, phases=[Phase.explicit, Phase.generate])
 @given(chosen=COLLECTIONS, targets=st.lists(TARGETS, min_size=4, max_size=8))
-def test_explain_decides_as_the_crawl_does(chosen: dict[str, Any], targets: list[Target]) -> None:
+def test_verdict_of_explain_equals_the_decision_of_the_crawl(
+    chosen: dict[str, Any], targets: list[Target]
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         stored = Stored(Path(folder) / "w", chosen, targets)
         urls = {row.id.url for row in stored.rows()} - {SEED}

@@ -83,7 +83,7 @@ def write_snapshot_with_unknown_fields(root: Path) -> None:
     ],
     ids=["workspace.json", "kind of entry", "field of an entry", "snapshot"],
 )
-def test_a_later_format_is_refused_whole(
+def test_later_format_is_refused_for_reads_and_writes(
     workspace: Workspace, upgrade: Callable[[Path], None]
 ) -> None:
     """Neither reads nor writes are possible; the message names the command that upgrades Lycosa."""

@@ -31,7 +31,7 @@ from tests.servers.nginx import Nginx, Server, nginx
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _no_fsync(quick: None) -> None:
+def _no_fsync(no_fsync: None) -> None:
     """Skip fsync: tests/trust covers power cuts."""
 
 
@@ -49,7 +49,7 @@ class SmallWeb:
         for path, content in files.items():
             (self.server.servers[host - 1].root / path).write_text(content)
 
-    def asked(self, mark: int = 0) -> list[str]:
+    def requested_paths(self, mark: int = 0) -> list[str]:
         """Return the requested paths in order, without robots.txt."""
         return [
             request.uri for request in self.server.requests(mark) if request.uri != "/robots.txt"

@@ -46,14 +46,14 @@ CHAIN = {
 def test_breadth_first_each_page_once(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(CHAIN)
     crawled = run(web.url())
-    assert web.asked() == ["/", "/1.html", "/2.html", "/1/a.html", "/1/b.html"]
+    assert web.requested_paths() == ["/", "/1.html", "/2.html", "/1/a.html", "/1/b.html"]
     assert crawled.depths() == {"/": 0, "/1.html": 1, "/2.html": 1, "/1/a.html": 2, "/1/b.html": 3}
     assert crawled.progress.ended == "finished"
     assert_counts_add_up(crawled)
 
 
 @pytest.mark.proves("politeness-robots-first")
-def test_robots_comes_first_and_once_for_each_origin(serve: ServeWeb, run: RunCrawl) -> None:
+def test_robots_txt_is_requested_first_and_once_per_origin(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(CHAIN, {"/index.html": page()})
     run(web.url(), web.url(host=2))
     request_log = [(request.host, request.uri) for request in web.server.requests()]
@@ -62,14 +62,14 @@ def test_robots_comes_first_and_once_for_each_origin(serve: ServeWeb, run: RunCr
         assert (paths[0], paths.count("/robots.txt")) == ("/robots.txt", 1)
 
 
-def test_call_with_a_larger_depth_fetches_only_new_pages(serve: ServeWeb, run: RunCrawl) -> None:
+def test_crawl_with_a_larger_depth_fetches_only_new_pages(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(CHAIN)
     first = run(web.url(), depth=1)
     assert (first.pages(), first.progress.refused["depth"]) == (["/", "/1.html", "/2.html"], 1)
     assert_counts_add_up(first)
     mark = web.server.mark()
     second = run(depth=2)
-    assert web.asked(mark) == ["/1/a.html"]
+    assert web.requested_paths(mark) == ["/1/a.html"]
     assert second.pages() == ["/", "/1.html", "/1/a.html", "/2.html"]
     third = run()
     assert third.pages() == ["/", "/1.html", "/1/a.html", "/1/b.html", "/2.html"]
@@ -130,7 +130,7 @@ def test_depth_is_exact_although_the_shorter_path_is_slower(serve: ServeWeb, run
 
 
 @pytest.mark.proves("limits-quotas")
-def test_max_pages_is_exact_and_the_next_call_goes_on(serve: ServeWeb, run: RunCrawl) -> None:
+def test_max_pages_is_exact_and_the_next_crawl_resumes(serve: ServeWeb, run: RunCrawl) -> None:
     site = {"/index.html": page(*(f"/{number}.html" for number in range(20)))} | {
         f"/{number}.html": page() for number in range(20)
     }
@@ -139,11 +139,11 @@ def test_max_pages_is_exact_and_the_next_call_goes_on(serve: ServeWeb, run: RunC
     assert (first.progress.ended, first.count("pages")) == ("max_pages", 7)
     assert (first.progress.later["not_reached"], run(max_pages=7).count("pages")) == (14, 14)
     third = run()
-    assert (third.count("pages"), Counter(web.asked()).most_common(1)[0][1]) == (21, 1)
+    assert (third.count("pages"), Counter(web.requested_paths()).most_common(1)[0][1]) == (21, 1)
     assert_counts_add_up(third)
 
 
-def test_max_pages_of_a_collection_counts_all_calls(serve: ServeWeb, run: RunCrawl) -> None:
+def test_max_pages_of_a_collection_counts_all_crawls(serve: ServeWeb, run: RunCrawl) -> None:
     assert run(serve(CHAIN).url(), quota=2).count("pages") == 2
     second = run(quota=3)
     assert (second.count("pages"), second.progress.ended) == (3, "max_pages")
@@ -166,18 +166,21 @@ def test_robots_rules_are_obeyed_and_explainable(serve: ServeWeb, run: RunCrawl)
     )
     crawled = run(web.url())
     assert crawled.states()["/private/a.html"] == ("excluded", "robots")
-    assert sorted(web.asked()) == ["/", "/b.html", "/private/open.html"]
+    assert sorted(web.requested_paths()) == ["/", "/b.html", "/private/open.html"]
     assert_counts_add_up(crawled)
 
 
 @pytest.mark.proves("politeness-robots-unreachable")
 @pytest.mark.parametrize("answer", ["return 503;", "return 500;", "return 444;"])
-def test_nothing_is_fetched_while_robots_cannot_be_had(
+def test_no_page_is_fetched_while_robots_txt_is_unreachable(
     serve: ServeWeb, run: RunCrawl, answer: str
 ) -> None:
     web = serve(CHAIN, extra=[f"location = /robots.txt {{ {answer} }}"])
     crawled = run(web.url(), settings=("fetch.retries=1", "crawl.patience=1s"))
-    assert (web.asked(), crawled.progress.later) == ([], Counter({"robots_unreachable": 1}))
+    assert (web.requested_paths(), crawled.progress.later) == (
+        [],
+        Counter({"robots_unreachable": 1}),
+    )
     assert crawled.count("visits", kind="robots") == 2
     assert_counts_add_up(crawled)
 
@@ -199,7 +202,7 @@ def test_robots_redirects_are_followed_to_another_host(serve: ServeWeb, run: Run
 
 
 @pytest.mark.proves("politeness-exclusions")
-def test_robots_redirects_do_not_lead_to_an_excluded_host(
+def test_robots_redirects_to_an_excluded_host_are_not_followed(
     serve: ServeWeb, run: RunCrawl, tmp_path: Path
 ) -> None:
     web = serve(
@@ -218,7 +221,7 @@ def test_robots_redirects_do_not_lead_to_an_excluded_host(
 
 
 @pytest.mark.proves("limits-redirects")
-def test_redirects_are_urls_of_their_own(serve: ServeWeb, run: RunCrawl) -> None:
+def test_redirect_targets_are_separate_urls(serve: ServeWeb, run: RunCrawl) -> None:
     hops = "".join(
         f"location = /hop{number} {{ return 302 /hop{number + 1}; }}\n" for number in range(15)
     )
@@ -249,9 +252,7 @@ def test_redirects_are_urls_of_their_own(serve: ServeWeb, run: RunCrawl) -> None
 
 
 @pytest.mark.proves("politeness-pause")
-def test_the_pause_between_two_fetches_holds_in_the_servers_log(
-    serve: ServeWeb, run: RunCrawl
-) -> None:
+def test_delay_is_observed_in_the_request_log(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(CHAIN)
     run(web.url(), delay=0, courtesy_factor=0.0)
     quick = [request.at for request in web.server.requests()]
@@ -265,7 +266,7 @@ def test_the_pause_between_two_fetches_holds_in_the_servers_log(
 
 
 @pytest.mark.proves("politeness-crawl-delay")
-def test_crawl_delay_outranks_ours(serve: ServeWeb, run: RunCrawl) -> None:
+def test_crawl_delay_overrides_a_shorter_delay(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve({**CHAIN, "/robots.txt": "User-agent: *\nCrawl-delay: 0.4\n"})
     run(web.url(), depth=1)
     times = [request.at for request in web.server.requests()]
@@ -273,7 +274,7 @@ def test_crawl_delay_outranks_ours(serve: ServeWeb, run: RunCrawl) -> None:
 
 
 @pytest.mark.proves("politeness-retry-after")
-def test_busy_servers_are_tried_again_and_each_attempt_is_recorded(
+def test_busy_servers_are_retried_and_each_attempt_is_recorded(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     web = serve(
@@ -281,7 +282,7 @@ def test_busy_servers_are_tried_again_and_each_attempt_is_recorded(
         extra=["location = /busy { add_header Retry-After 1 always; return 503; }"],
     )
     crawled = run(web.url(), settings=("fetch.retries=2", "crawl.patience=5s"))
-    assert web.asked().count("/busy") == 3
+    assert web.requested_paths().count("/busy") == 3
     times = [request.at for request in web.server.requests() if request.uri == "/busy"]
     assert all(after - before >= 995 for before, after in itertools.pairwise(times))
     attempts = sorted(
@@ -295,7 +296,7 @@ def test_busy_servers_are_tried_again_and_each_attempt_is_recorded(
     assert_counts_add_up(crawled)
     mark = web.server.mark()
     again = run()  # due after a day
-    assert (web.asked(mark), again.progress.later) == ([], Counter({"http_503": 1}))
+    assert (web.requested_paths(mark), again.progress.later) == ([], Counter({"http_503": 1}))
 
 
 def test_states_of_other_responses(serve: ServeWeb, run: RunCrawl) -> None:
@@ -317,7 +318,7 @@ def test_states_of_other_responses(serve: ServeWeb, run: RunCrawl) -> None:
 
 
 @pytest.mark.proves("politeness-noindex")
-def test_what_pages_say_about_following_and_indexing(serve: ServeWeb, run: RunCrawl) -> None:
+def test_nofollow_and_noindex_of_pages_are_obeyed(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(
         {
             "/index.html": page("/closed.html", "/hidden.html"),
@@ -339,7 +340,7 @@ def test_what_pages_say_about_following_and_indexing(serve: ServeWeb, run: RunCr
 
 
 @pytest.mark.proves("access-addresses")
-def test_private_addresses_that_nobody_named_are_not_dialled(
+def test_private_addresses_are_requested_only_if_they_are_seeds(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     web = serve({}, {"/index.html": page()})
@@ -369,7 +370,7 @@ def test_hosts_are_crawled_concurrently(serve: ServeWeb, run: RunCrawl) -> None:
 
 
 @pytest.mark.proves("durability-signal")
-def test_stop_commits_and_the_next_call_goes_on(serve: ServeWeb, run: RunCrawl) -> None:
+def test_stop_commits_and_the_next_crawl_resumes(serve: ServeWeb, run: RunCrawl) -> None:
     site = {"/index.html": page(*(f"/{number}.html" for number in range(40)))} | {
         f"/{number}.html": page() for number in range(40)
     }
@@ -384,11 +385,11 @@ def test_stop_commits_and_the_next_call_goes_on(serve: ServeWeb, run: RunCrawl) 
     assert first.progress.ended == "stopped"
     assert 0 < first.count("pages") < 41
     assert_counts_add_up(first)
-    assert (run().count("pages"), Counter(web.asked()).most_common(1)[0][1]) == (41, 1)
+    assert (run().count("pages"), Counter(web.requested_paths()).most_common(1)[0][1]) == (41, 1)
 
 
 @pytest.mark.proves("durability-full-disk")
-def test_a_disk_that_fills_during_a_commit_loses_nothing(
+def test_full_disk_during_a_commit_loses_no_page(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web = serve(CHAIN)
@@ -396,7 +397,7 @@ def test_a_disk_that_fills_during_a_commit_loses_nothing(
         run(web.url())
     mark = web.server.mark()
     again = run(web.url())
-    assert (web.asked(mark), again.count("pages"), again.progress.replayed) == ([], 5, 6)
+    assert (web.requested_paths(mark), again.count("pages"), again.progress.replayed) == ([], 5, 6)
     assert_counts_add_up(again)
 
 
@@ -410,11 +411,11 @@ def test_replay_skips_exchanges_of_other_collections(
     assert (other.progress.replayed, other.count("pages", collection="second")) == (0, 1)
     mark = web.server.mark()
     first = run(name="first")
-    assert (web.asked(mark), first.progress.replayed) == ([], 6)
+    assert (web.requested_paths(mark), first.progress.replayed) == ([], 6)
     assert first.count("pages", collection="first") == 5
 
 
-def test_next_call_updates_links_below_a_decreased_depth(
+def test_next_crawl_updates_links_below_a_decreased_depth(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The page is visited by the long path first.
@@ -473,7 +474,7 @@ def test_only_one_crawl_at_a_time(serve: ServeWeb, run: RunCrawl) -> None:
     assert "crawling in" in failures[0]
 
 
-def test_call_without_a_valid_seed_is_refused(run: RunCrawl) -> None:
+def test_crawl_without_a_valid_seed_is_refused(run: RunCrawl) -> None:
     with pytest.raises(UsageError, match="nothing to crawl"):
         run()
     with pytest.raises(UsageError):

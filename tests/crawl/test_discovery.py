@@ -85,7 +85,7 @@ def operations(crawled: Crawled) -> Counter[tuple[str, str]]:
 
 
 @pytest.mark.proves("limits-sitemaps")
-def test_what_only_sitemaps_and_feeds_name_is_found_and_foreign_urls_are_not(
+def test_urls_only_in_sitemaps_and_feeds_are_fetched_except_foreign_urls_of_sitemaps(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     web = listed_site(serve)
@@ -102,7 +102,7 @@ def test_what_only_sitemaps_and_feeds_name_is_found_and_foreign_urls_are_not(
     kinds = Counter(str(row["kind"]) for row in crawled.rows("visits"))
     assert (kinds["sitemap"], kinds["feed"]) == (2, 1)
     assert not {"/index.xml", "/part.xml.gz", "/news.rss"} & set(crawled.pages())
-    assert max(Counter(web.asked()).values()) == 1
+    assert max(Counter(web.requested_paths()).values()) == 1
 
 
 def test_sitemaps_and_feeds_can_be_disabled(serve: ServeWeb, run: RunCrawl) -> None:
@@ -128,7 +128,7 @@ def test_queued_sitemaps_and_feeds_are_read_after_a_resume(serve: ServeWeb, run:
     assert run(web.url(), max_pages=0).count("pages") == 0
     run(web.url(), max_pages=1)
     assert {"/", "/s1.html", "/n1.html"} <= set(run().pages())
-    assert max(Counter(web.asked()).values()) == 1
+    assert max(Counter(web.requested_paths()).values()) == 1
 
 
 def test_page_with_a_newer_lastmod_is_fetched_again(serve: ServeWeb, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_page_with_a_newer_lastmod_is_fetched_again(serve: ServeWeb, tmp_path: P
     )
     mark = web.server.mark()
     later = work(tmp_path / "w", [(chosen, [web.url()])], clock=LaterClock(2 * DAY_MS))
-    assert web.asked(mark) == ["/map.xml", "/a.html"]
+    assert web.requested_paths(mark) == ["/map.xml", "/a.html"]
     state = next(row for row in later.rows("urls") if str(row["url"]).endswith("/a.html"))
     assert state["state"] == "visited"
 
@@ -167,7 +167,7 @@ def test_sitemap_that_is_not_due_is_not_requested(serve: ServeWeb, tmp_path: Pat
     work(tmp_path / "w", [(chosen, [web.url()])])
     mark = web.server.mark()
     crawled = work(tmp_path / "w", [(chosen, [web.url()])], clock=SystemClock())
-    assert web.asked(mark) == []
+    assert web.requested_paths(mark) == []
     assert operations(crawled) == Counter({("sitemap", "known"): 2, ("feed", "known"): 1})
 
 
@@ -201,7 +201,7 @@ def test_redirects_of_a_sitemap_are_followed(serve: ServeWeb, run: RunCrawl) -> 
     )
     web = serve(site, extra=[moved])
     crawled = run(web.url())
-    assert (crawled.pages(), sorted(web.asked())) == (
+    assert (crawled.pages(), sorted(web.requested_paths())) == (
         ["/", "/alone.html"],
         [
             "/",
@@ -239,11 +239,11 @@ def test_redirect_of_a_feed_out_of_scope_is_not_followed(serve: ServeWeb, run: R
     )
     web = serve(site, other, extra=[moved, ""])
     assert run(web.url()).pages() == ["/", "/alone.html"]
-    assert "/rss.xml" not in web.asked()
+    assert "/rss.xml" not in web.requested_paths()
 
 
 @pytest.mark.proves("limits-sitemaps")
-def test_indexes_that_name_one_another_end(serve: ServeWeb, run: RunCrawl) -> None:
+def test_sitemap_indexes_that_list_each_other_are_read_once(serve: ServeWeb, run: RunCrawl) -> None:
     site = {
         "/robots.txt": robots("/a.xml"),
         "/index.html": page(),
@@ -254,11 +254,11 @@ def test_indexes_that_name_one_another_end(serve: ServeWeb, run: RunCrawl) -> No
     }
     web = serve(site)
     assert run(web.url()).pages() == ["/", "/alone.html"]
-    assert sorted(web.asked()) == ["/", "/a.xml", "/alone.html", "/b.xml", "/c.xml"]
+    assert sorted(web.requested_paths()) == ["/", "/a.xml", "/alone.html", "/b.xml", "/c.xml"]
 
 
 @pytest.mark.proves("limits-redirects", "limits-sitemaps")
-def test_endless_indexes_and_redirects_end(
+def test_number_of_indexed_sitemaps_and_redirects_is_limited(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each index lists three more, and each redirect leads to another one."""
@@ -274,7 +274,7 @@ def test_endless_indexes_and_redirects_end(
         extra=[f"{tree} {chain}"],
     )
     crawled = run(web.url())
-    paths = web.asked()
+    paths = web.requested_paths()
     assert sum(path.startswith("/tree/") for path in paths) == 1 + 20
     assert sum(path.startswith("/chain/") for path in paths) == 1 + discovery.MAX_HOPS
     assert crawled.progress.refused["too_many_sitemaps"] > 0

@@ -34,7 +34,7 @@ from lycosa.http.decode import parse_head
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
 from tests.crawl.kills import lycosa
-from tests.page.made import MADE, docx, pdf
+from tests.page.document_files import MADE, docx, pdf
 from tests.servers.nginx import Server, nginx
 
 # takes some seconds to parse
@@ -70,12 +70,14 @@ def test_child_process_returns_the_same_page(pool: DocumentPool, form: str) -> N
 @pytest.mark.parametrize(
     ("body", "fault"), [(LONG, "document_timeout"), (docx()[:-200], "document_broken")]
 )
-def test_a_hostile_file_costs_that_file_only(pool: DocumentPool, body: bytes, fault: str) -> None:
+def test_hostile_file_affects_no_other_document(
+    pool: DocumentPool, body: bytes, fault: str
+) -> None:
     assert_only_itself_affected(pool, body, fault)
 
 
 @pytest.mark.proves("isolation-document", "isolation-document-limits")
-def test_a_file_that_takes_all_memory_costs_that_file_only() -> None:
+def test_file_that_exhausts_memory_affects_no_other_document() -> None:
     # a long timeout: filling the memory takes seconds on a busy machine
     limits = DocumentLimits(processes=1, timeout_ms=20_000, memory=400 * 2**20)
     with closing(DocumentPool(limits)) as pool:
@@ -92,7 +94,7 @@ def assert_only_itself_affected(pool: DocumentPool, body: bytes, fault: str) -> 
 
 
 @pytest.mark.proves("isolation-document-limits")
-def test_a_child_may_start_no_process_and_write_little(pool: DocumentPool) -> None:
+def test_child_process_has_resource_limits(pool: DocumentPool) -> None:
     pool.read(_exchange(docx()))
     pid = pool._children[0].process.pid
     assert resource.prlimit(pid, resource.RLIMIT_NPROC) == (0, 0)
@@ -102,7 +104,7 @@ def test_a_child_may_start_no_process_and_write_little(pool: DocumentPool) -> No
 
 
 @pytest.mark.proves("isolation-document")
-def test_a_child_that_is_killed_costs_its_document_only(pool: DocumentPool) -> None:
+def test_killed_child_process_loses_only_its_document(pool: DocumentPool) -> None:
     pool.read(_exchange(docx()))
     pool.begin(_exchange(LONG, url="http://h/long"))
     pool.begin(_exchange(docx(), url="http://h/next"))
@@ -150,7 +152,7 @@ def test_bodies_of_queued_documents_are_not_held_in_memory(
 
 
 @pytest.mark.proves("isolation-document")
-def test_a_reply_that_is_no_page_is_refused() -> None:
+def test_invalid_reply_of_a_child_process_is_refused() -> None:
     good = json.loads(
         encode_reply(parse_document(docx(), kind_of(docx()), url="http://h/"), "", False)  # type: ignore[arg-type]
     )
@@ -204,7 +206,7 @@ def test_document_is_detected_whatever_its_content_type(
 
 
 @pytest.mark.proves("isolation-documents-off")
-def test_where_documents_are_not_to_be_read_no_process_starts() -> None:
+def test_no_process_starts_if_documents_are_disabled() -> None:
     with closing(DocumentPool(DocumentLimits(processes=0))) as documents:
         body, head = (
             pdf(b"They hunt at night."),
@@ -321,7 +323,7 @@ def test_many_damaged_real_documents(suffix: str) -> None:
     assert faults["document_timeout"] + faults["document_memory"] <= 20, faults
 
 
-def test_documents_of_each_kind_are_found_by_their_words(tmp_path: Path) -> None:
+def test_search_finds_documents_of_each_kind(tmp_path: Path) -> None:
     """`lycosa search` finds all documents that `lycosa crawl` fetched."""
     root, workspace = tmp_path / "root", tmp_path / "workspace"
     root.mkdir()

@@ -40,7 +40,7 @@ def _outcomes(crawled: Crawled) -> dict[str, list[str]]:
 
 
 @pytest.mark.proves("limits-outcome", "limits-time")
-def test_every_endpoint_is_a_counted_outcome_and_the_good_host_does_not_wait(
+def test_every_endpoint_has_an_outcome_and_delays_no_other_host(
     server: HostileServer, run: RunCrawl
 ) -> None:
     assert len(ENDPOINTS) >= 40

@@ -37,7 +37,7 @@ def send(root: Path, name: str, *urls: str, at: str = "", to: str = "default") -
     return file
 
 
-def test_new_urls_are_crawled_and_known_ones_fetched_again(serve: ServeWeb, run: RunCrawl) -> None:
+def test_new_urls_are_crawled_and_known_urls_refetched(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(SITE)
     first = run(web.url())
     assert first.pages() == ["/", "/a.html"]
@@ -51,7 +51,7 @@ def test_new_urls_are_crawled_and_known_ones_fetched_again(serve: ServeWeb, run:
         "http://127.0.3.99/",
     )
     second = run()
-    assert sorted(web.asked(mark)) == ["/a.html", "/alone.html", "/behind.html"]
+    assert sorted(web.requested_paths(mark)) == ["/a.html", "/alone.html", "/behind.html"]
     assert (second.depths()["/alone.html"], second.progress.refused["scheme"]) == (0, 1)
     assert second.progress.refused["scope"] == 1
     assert not file.exists()
@@ -71,7 +71,7 @@ def test_submission_during_a_crawl_is_crawled(serve: ServeWeb, tmp_path: Path) -
     assert not sent[0].exists()
 
 
-def test_names_of_committed_files_are_forgotten(serve: ServeWeb, tmp_path: Path) -> None:
+def test_names_of_committed_files_are_dropped(serve: ServeWeb, tmp_path: Path) -> None:
     web = serve(SITE)
     remembered: list[int] = []
 
@@ -105,13 +105,11 @@ def test_many_submissions_are_looked_up_in_one_batch(
 
     monkeypatch.setattr(Heads, "stored", counted)
     run()
-    assert (sorted(web.asked(mark)), batch_sizes.count(12)) == (sorted(pages), 1)
+    assert (sorted(web.requested_paths(mark)), batch_sizes.count(12)) == (sorted(pages), 1)
     assert 1 not in batch_sizes
 
 
-def test_url_visited_since_its_submission_is_not_fetched_again(
-    serve: ServeWeb, run: RunCrawl
-) -> None:
+def test_url_visited_since_its_submission_is_not_refetched(serve: ServeWeb, run: RunCrawl) -> None:
     """The file is still there after a kill before its deletion."""
     web = serve(SITE)
     sent_at = now(-60)
@@ -119,7 +117,7 @@ def test_url_visited_since_its_submission_is_not_fetched_again(
     mark = web.server.mark()
     send(first.root, "late", web.url("/a.html"), at=sent_at)
     run()
-    assert web.asked(mark) == []
+    assert web.requested_paths(mark) == []
 
 
 def test_unreadable_files_are_deleted_when_they_no_longer_change(
@@ -162,7 +160,7 @@ def test_uncommitted_exchanges_of_submitted_urls_are_replayed(
     assert file.exists()
     mark = web.server.mark()
     crawled = work(tmp_path / "w", jobs)
-    assert (web.asked(mark), crawled.progress.replayed) == ([], 3)
+    assert (web.requested_paths(mark), crawled.progress.replayed) == ([], 3)
     assert crawled.pages() == ["/", "/a.html", "/alone.html", "/behind.html"]
     visits = Counter(
         path_of(str(row["url"])) for row in crawled.rows("visits") if row["kind"] == "page"
@@ -182,6 +180,6 @@ def test_submitted_url_that_failed_is_retried_immediately(serve: ServeWeb, tmp_p
     (web.server.servers[0].root / "late.html").write_text(page(text="there"))
     mark = web.server.mark()
     work(tmp_path / "w", jobs, limits=Limits(max_time_ms=2_000))
-    assert web.asked(mark) == []  # the retry is due in a day
+    assert web.requested_paths(mark) == []  # the retry is due in a day
     send(tmp_path / "w", "1", web.url("/late.html"))
     assert "/late.html" in work(tmp_path / "w", jobs).pages()

@@ -19,7 +19,7 @@ from lycosa.core.records import Exchange
 from lycosa.crawl.documents.sandbox import ChildReader
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.http.decode import parse_head
-from tests.crawl import lively
+from tests.crawl import changing_web
 from tests.crawl.conftest import Crawled, ServeWeb, page
 from tests.crawl.kills import assert_nothing_lost, kill_until
 from tests.servers.nginx import nginx
@@ -31,7 +31,7 @@ SEED = int(os.environ.get("LYCOSA_KILL_SEED", "20261121"))
 
 @pytest.mark.proves("durability-kill", "consistency-once", "consistency-index")
 @pytest.mark.parametrize("kills", [5, pytest.param(60, marks=pytest.mark.prove)])
-def test_kill_nine_fetches_nothing_twice(tmp_path: Path, kills: int) -> None:
+def test_no_page_is_fetched_twice_after_kill_nine(tmp_path: Path, kills: int) -> None:
     chance = random.Random(SEED)
     site = next(site for site in require_sites() if site.name == "tuxpaint-doc")
     done = rounds = 0
@@ -53,22 +53,20 @@ def test_kill_nine_fetches_nothing_twice(tmp_path: Path, kills: int) -> None:
 
 @pytest.mark.proves("durability-kill", "consistency-index")
 @pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.prove)])
-def test_kill_nine_with_recrawl_merges_sitemaps_and_an_inbox_loses_nothing(
-    tmp_path: Path, kills: int
-) -> None:
-    web = lively.LivelyWeb((tmp_path / "one", tmp_path / "two"))
+def test_kill_nine_during_recrawl_and_compaction_loses_nothing(tmp_path: Path, kills: int) -> None:
+    web = changing_web.ChangingWeb((tmp_path / "one", tmp_path / "two"))
     with nginx(web.servers()) as server:
         web.write_site(server.port)
-        crawl = lively.LivelyCrawl(web, tmp_path / "workspace")
-        lively.kill_lively(crawl, server, kills=kills, chance=random.Random(SEED))
-        lively.assert_nothing_lost(crawl)
+        crawl = changing_web.KilledCrawl(web, tmp_path / "workspace")
+        changing_web.kill_repeatedly(crawl, server, kills=kills, chance=random.Random(SEED))
+        changing_web.assert_nothing_lost(crawl)
     print(
         f"{crawl.kills} kills, {crawl.children_killed} of merges; {len(crawl.archived)} exchanges, "
         f"{len(crawl.sent)} submissions, seed {SEED}"
     )
 
 
-SCRIPT = Path(__file__).with_name("deadly.py")
+SCRIPT = Path(__file__).with_name("crashing_parser.py")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -95,14 +93,14 @@ def test_child_process_returns_the_same_result() -> None:
 
 
 @pytest.mark.proves("durability-archive-first", "isolation-parser-crash")
-def test_what_kills_the_parser_is_recorded_and_the_crawl_goes_on(
+def test_page_that_crashes_the_parser_is_recorded_and_the_crawl_continues(
     serve: ServeWeb, tmp_path: Path
 ) -> None:
     web = serve(
         {
-            "/index.html": page("/a.html", "/deadly.html", "/z.html"),
+            "/index.html": page("/a.html", "/crashing.html", "/z.html"),
             "/a.html": page(),
-            "/deadly.html": page("/behind.html", text="This kills the parser."),
+            "/crashing.html": page("/behind.html", text="This kills the parser."),
             "/z.html": page(),
         }
     )
@@ -121,11 +119,13 @@ def test_what_kills_the_parser_is_recorded_and_the_crawl_goes_on(
     finished = crawl()
     assert (finished.returncode, finished.stdout.strip()) == (0, "finished"), finished.stderr
     crawled = Crawled(workspace, None)  # type: ignore[arg-type]
-    assert crawled.states()["/deadly.html"] == ("excluded", "parse_crashed")
+    assert crawled.states()["/crashing.html"] == ("excluded", "parse_crashed")
     assert crawled.pages() == ["/", "/a.html", "/z.html"]
-    assert web.asked().count("/deadly.html") == 1  # later runs replay it from the archive
+    assert (
+        web.requested_paths().count("/crashing.html") == 1
+    )  # later runs replay it from the archive
     errors = {str(row["url"]).rsplit("/", 1)[1]: row["error"] for row in crawled.rows("visits")}
-    assert errors["deadly.html"] == "parse_crashed"
+    assert errors["crashing.html"] == "parse_crashed"
 
 
 def test_page_is_parsed_again_when_the_child_was_killed_externally() -> None:

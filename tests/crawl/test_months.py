@@ -36,7 +36,7 @@ def assert_sound(root: Path) -> None:
 
 
 @pytest.mark.proves("limits-recrawl")
-def test_some_days_of_a_small_web(tmp_path: Path) -> None:
+def test_simulated_crawl_of_three_days_stays_within_its_budget(tmp_path: Path) -> None:
     """Crawl for two days, then for another one after a day without a crawl."""
     plan = WebPlan(hosts=8, pages=60, seed=3)
     live(tmp_path, plan, days=2, fetches_per_day=50)
@@ -64,7 +64,7 @@ def test_some_days_of_a_small_web(tmp_path: Path) -> None:
 
 @pytest.mark.proves("limits-memory", "limits-recrawl")
 @pytest.mark.prove
-def test_sixty_days(tmp_path: Path) -> None:
+def test_simulated_crawl_of_sixty_days(tmp_path: Path) -> None:
     """600 pages, 300 fetches per day."""
     months = live(tmp_path, WebPlan(hosts=30, pages=600), days=60, fetches_per_day=300)
     print(months.table())
@@ -101,7 +101,7 @@ def crawl(folder: Path, urls: int, hosts: int) -> dict[str, Any]:
 
 @pytest.mark.proves("limits-memory")
 @pytest.mark.prove
-def test_memory_and_disk_do_not_depend_on_how_much_is_known(tmp_path: Path) -> None:
+def test_memory_and_disk_do_not_grow_with_the_number_of_known_urls(tmp_path: Path) -> None:
     small, large = crawl(tmp_path, 1_000_000, 100_000), crawl(tmp_path, 10_000_000, 1_000_000)
     for figures in (small, large):
         assert figures["pages"] == FETCHES

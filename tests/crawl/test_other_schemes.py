@@ -21,7 +21,7 @@ from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 from tests.crawl.conftest import assert_valid_warc
 from tests.crawl.kills import LYCOSA, lycosa, run_json
 from tests.crawl.sessions import LaterClock, collection, select, work
-from tests.page.made import docx, pdf
+from tests.page.document_files import docx, pdf
 from tests.servers.ftp import ftp, ftp_log, gopher
 from tests.servers.nginx import Server, nginx
 from tests.waiting import until
@@ -143,7 +143,7 @@ def _assert_archive(workspace: Path, expected: set[str]) -> None:
 
 
 @pytest.mark.proves("politeness-robots")
-def test_a_folder_and_below_with_its_robots(tmp_path: Path) -> None:
+def test_scope_prefix_is_restricted_to_a_folder_and_obeys_robots_txt(tmp_path: Path) -> None:
     """With scope `prefix`, robots.txt is obeyed (RFC 9309 section 2.3)."""
     root, workspace = tmp_path / "root", tmp_path / "workspace"
     _write_files(root)

@@ -20,7 +20,7 @@ from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import RunCrawl, ServeWeb, page
 from tests.crawl.kills import lycosa
 from tests.crawl.sessions import collection, work
-from tests.page.made import docx
+from tests.page.document_files import docx
 
 PROSE = "They hunt at night, and they make no webs."
 ARTICLE = f"<title>Spiders</title><h1>Spiders</h1><p>{PROSE}</p><ul><li><b>Wolf</b><li>Jump</ul>"

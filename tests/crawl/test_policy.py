@@ -95,7 +95,7 @@ def test_redirects_need_a_location(status: int) -> None:
     ("status", "host_failed", "wait_ms"),
     [(503, True, 7_000), (429, True, 7_000), (500, False, 0), (502, True, 0)],
 )
-def test_retry_after_is_heard_on_429_and_503_only(
+def test_retry_after_is_used_on_429_and_503_only(
     status: int, host_failed: bool, wait_ms: int
 ) -> None:
     expected = ("retry", f"http_{status}", host_failed, wait_ms)
@@ -218,7 +218,7 @@ def test_only_new_pages_of_the_collection_in_flight_count_against_its_quota(
     assert decisions == ([Defer(request, NOW_MS + BLOCKED_RETRY_MS)] if deferred else [])
 
 
-def test_exhausted_quota_stops_new_pages_but_no_revisits() -> None:
+def test_exhausted_quota_postpones_new_pages_only() -> None:
     new, revisit = row("one"), row("one", visited=True)
     exhausted = rules(pages=10)
     assert exhausted.page_budget_of_collection((new, revisit)) == [Postpone((new,), "budget")]

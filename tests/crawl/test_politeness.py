@@ -23,16 +23,16 @@ from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_sess
 from lycosa.crawl.state.task import Job
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.crawl.polite import (
+from tests.crawl.synthetic_crawls import (
     BACKOFF_MS,
     KilledCrawler,
     SimulatedCrawler,
-    promises,
+    politeness_rules,
     served_web,
     simulated_crawler,
     without_visit,
 )
-from tests.crawl.polite import DELAY_MS as POLITE_MS
+from tests.crawl.synthetic_crawls import DELAY_MS as POLITE_MS
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.politeness import violations
 from tests.servers.synthetic.request_log import LogEntry
@@ -75,7 +75,7 @@ BUSY_MS = 2_000
         pytest.param(2_400, 12_000, 12, 9.0, "240s", marks=pytest.mark.prove),
     ],
 )
-def test_polite_over_kills(
+def test_crawl_is_polite_over_kills(
     tmp_path: Path, hosts: int, pages: int, kills: int, longest_s: float, finish: str
 ) -> None:
     chance = random.Random(SEED)
@@ -96,7 +96,7 @@ def test_polite_over_kills(
             request.arrived_at_ms <= end + BUSY_MS and request.answered_at_ms >= end - LOST_MS
             for end in robot.ends
         ), request
-    results = violations(log, promises(served.web, unseen))
+    results = violations(log, politeness_rules(served.web, unseen))
     requested_hosts = {request.host for request in log}
     statuses = Counter(request.status for request in log)
     print(
@@ -115,7 +115,7 @@ def test_polite_over_kills(
     ("hosts", "kills", "seed"),
     [(60, 5, 1), *(pytest.param(150, 25, seed, marks=pytest.mark.prove) for seed in (0, 2, 3, 4))],
 )
-def test_polite_over_kills_that_take_no_time(
+def test_crawl_is_polite_over_kills_in_simulated_time(
     tmp_path: Path, hosts: int, kills: int, seed: int
 ) -> None:
     """In simulated time each crawler starts at the time of the previous kill.
@@ -147,7 +147,7 @@ def test_polite_over_kills_that_take_no_time(
         robot.crawl(die_after_ms=chance.randrange(200, 6_000))
     robot.crawl(max_time_ms=10_000)
     unseen, repeated = without_visit(robot.workspace, robot.log)
-    results = violations(robot.log, promises(web, unseen))
+    results = violations(robot.log, politeness_rules(web, unseen))
     print(
         f"{len(robot.log):,} requests, {len(unseen)} responses lost, {len(results)} violations, "
         f"{Counter(each.status for each in robot.log)}"
@@ -238,7 +238,7 @@ def test_few_active_hosts_and_many_pending_robots_files(tmp_path: Path) -> None:
     assert progress is not None
     assert progress.ended == "finished"
     assert {host.name for host in web.open_hosts()} <= {request.host for request in robot.log}
-    assert violations(robot.log, promises(web, frozenset())) == []
+    assert violations(robot.log, politeness_rules(web, frozenset())) == []
     print(
         f"{len(robot.log):,} requests, {robot.turns:,} turns, "
         f"{progress.ended_ms - progress.started_ms:,} ms"
@@ -275,7 +275,7 @@ def hosts(robot: SimulatedCrawler) -> pl.DataFrame:
 
 
 @pytest.mark.proves("politeness-domain", "politeness-restart")
-def test_a_domain_that_asked_for_a_rest_still_rests(tmp_path: Path) -> None:
+def test_domain_pause_after_429_survives_a_restart(tmp_path: Path) -> None:
     web = Web(
         WebPlan.calm(seed=4, hosts=30, pages=60, subdomains=1.0, limiting=0.3, failing_share=1.0)
     )
@@ -302,7 +302,7 @@ def test_a_domain_that_asked_for_a_rest_still_rests(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("politeness-restart")
-def test_a_domain_rests_as_its_slowest_host_wants_even_before_that_is_at_hand(
+def test_domain_pause_includes_crawl_delay_of_inactive_hosts(
     tmp_path: Path,
 ) -> None:
     web = Web(WebPlan.calm(seed=4, hosts=40, pages=80, subdomains=1.0, crawl_delay=0.3))
@@ -321,7 +321,7 @@ def test_a_domain_rests_as_its_slowest_host_wants_even_before_that_is_at_hand(
 
 
 @pytest.mark.proves("politeness-workers")
-def test_a_host_that_is_new_to_a_successor_may_have_been_asked(tmp_path: Path) -> None:
+def test_new_host_is_delayed_after_a_restart(tmp_path: Path) -> None:
     robot = simulated_crawler(Web(WebPlan.calm(hosts=2, pages=4)), tmp_path / "workspace")
     for expected in (0, DELAY_MS):
         now = robot.clock.monotonic_ms()
@@ -332,7 +332,7 @@ def test_a_host_that_is_new_to_a_successor_may_have_been_asked(tmp_path: Path) -
 
 
 @pytest.mark.proves("politeness-crawl-delay", "politeness-restart")
-def test_crawl_delay_is_known_though_robots_txt_was_not_fetched_again(tmp_path: Path) -> None:
+def test_crawl_delay_is_known_before_robots_txt_is_fetched_again(tmp_path: Path) -> None:
     web = Web(WebPlan.calm(seed=4, hosts=20, pages=40, crawl_delay=0.9))
     robot = simulated_crawler(web, tmp_path / "workspace", courtesy_factor=0.0)
     robot.crawl(max_time_ms=5_000)

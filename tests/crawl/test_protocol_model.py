@@ -266,7 +266,7 @@ def explore(
 @pytest.mark.parametrize(
     ("schedules", "steps"), [(15, 30), pytest.param(1_000, 50, marks=pytest.mark.prove)]
 )
-def test_the_protocol_holds_under_random_schedules(schedules: int, steps: int) -> None:
+def test_random_schedules_keep_the_protocol_rules(schedules: int, steps: int) -> None:
     explore(Protocol, schedules, steps)
 
 

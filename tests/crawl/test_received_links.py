@@ -22,7 +22,7 @@ from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.rows import Row, found_row
 from lycosa.url.keys import Identifier
-from tests.crawl.crew import PARTITIONS, Crew, job
+from tests.crawl.worker_group import PARTITIONS, WorkerGroup, job
 from tests.servers.synthetic.simulated import SimulatedClock
 
 HOST = "http://x.test"
@@ -58,16 +58,16 @@ class Owner:
 
     def __init__(self, root: Path) -> None:
         clock = SimulatedClock()
-        self.crew = Crew(
+        self.group = WorkerGroup(
             root, clock, job([f"{HOST}/"], depth=5), fetcher=lambda name: IdleFetcher(clock)
         )
-        self.workspace = self.crew.workspace()
+        self.workspace = self.group.workspace()
         self.identifier = Identifier(self.workspace.domains, PARTITIONS)
         self.partition = self.identifier.identify(f"{HOST}/").partition
         self.other: Claim = self.workspace.claim(
             "other", set(range(PARTITIONS)) - {self.partition}, clock=clock
         )
-        self.session: CrawlSession = self.crew.join("owner", {self.partition})
+        self.session: CrawlSession = self.group.join("owner", {self.partition})
         self.session.worker.dispatcher.pause(True)
 
     def find(
@@ -96,8 +96,8 @@ class Owner:
         return self.other.commit(self.other.next_folder(), buffers.mapping())
 
     def turn(self, seconds: int = 5) -> None:
-        until = self.crew.clock.now_ms() + 1_000 * seconds
-        while self.crew.clock.now_ms() < until:
+        until = self.group.clock.now_ms() + 1_000 * seconds
+        while self.group.clock.now_ms() < until:
             self.session.worker.turn()
             if (commit := self.session.worker.commits.under_way) is not None:
                 commit.result()  # no simulated time passes during a commit
@@ -105,7 +105,7 @@ class Owner:
     def urls(self) -> dict[str, tuple[int, str, str]]:
         return {
             str(url).removeprefix(HOST): (depth, state, reason)
-            for url, depth, state, reason in self.crew.table("urls")
+            for url, depth, state, reason in self.group.table("urls")
             .select("url", "depth", "state", "reason")
             .iter_rows()
         }
@@ -119,7 +119,7 @@ class Owner:
 def owner(tmp_path: Path) -> Iterator[Owner]:
     owner = Owner(tmp_path / "w")
     yield owner
-    owner.crew.kill("owner")
+    owner.group.kill("owner")
 
 
 def test_rows_are_applied_and_committed_within_seconds_and_only_once(owner: Owner) -> None:
@@ -133,8 +133,8 @@ def test_rows_are_applied_and_committed_within_seconds_and_only_once(owner: Owne
     assert owner.urls()["/a"] == (2, "known", "")
     owner.find("/a", depth=1)
     owner.turn()
-    assert (owner.urls()["/a"], owner.crew.table("found").height) == ((1, "known", ""), 0)
-    assert owner.crew.table("urls").filter(pl.col("url") == f"{HOST}/a")["first_seen_at"].dt.epoch(
+    assert (owner.urls()["/a"], owner.group.table("found").height) == ((1, "known", ""), 0)
+    assert owner.group.table("urls").filter(pl.col("url") == f"{HOST}/a")["first_seen_at"].dt.epoch(
         "ms"
     ).to_list() == [5]
 
@@ -161,7 +161,7 @@ def test_rows_of_a_collection_that_is_not_crawled_remain_unapplied(owner: Owner)
     owner.turn()
     assert {"/a", "/c"} <= owner.urls().keys()
     assert before <= owner.applied < entry
-    assert "other" in owner.crew.table("found")["collection"].to_list()
+    assert "other" in owner.group.table("found")["collection"].to_list()
 
 
 def test_entries_of_other_workers_cause_no_commit_except_for_vacuum(owner: Owner) -> None:

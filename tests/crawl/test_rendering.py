@@ -32,7 +32,7 @@ from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import AS_ROOT, Crawled, RunCrawl, assert_valid_warc
 from tests.crawl.sessions import LaterClock, collection, work
 from tests.fetch.test_browser import HOSTILE
-from tests.servers.members import Asked, members
+from tests.servers.members import Request, served_site
 from tests.servers.system import require_program
 from tests.waiting import until
 
@@ -57,7 +57,7 @@ class ScriptedSite:
     robots: str = ""
     elsewhere: str = ""
     port: int = 0
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
     # path -> function that returns the response, or None for the default response
     overrides: dict[str, Callable[[], Answer | None]] = field(default_factory=dict)
 
@@ -65,12 +65,12 @@ class ScriptedSite:
         return f"http://127.0.0.1:{self.port}{path}"
 
     def paths(self) -> list[str]:
-        return [each.path for each in self.asked]
+        return [each.path for each in self.requests]
 
     def serve(self, path: str, content_type: str, content: str) -> None:
         self.overrides[path] = lambda: (200, [("Content-Type", content_type)], content)
 
-    def answer(self, request: Asked) -> Answer:
+    def answer(self, request: Request) -> Answer:
         path = request.path
         override = self.overrides.get(path, lambda: None)()
         if override is not None:
@@ -136,12 +136,12 @@ def _chromium() -> None:
 
 
 def test_without_rendering_the_shell_is_stored(run: RunCrawl) -> None:
-    with members(ScriptedSite()) as site:
+    with served_site(ScriptedSite()) as site:
         assert run(site.url()).titles() == ["shell"]
 
 
 def test_pages_created_by_scripts_are_parsed_and_their_links_followed(run: RunCrawl) -> None:
-    with members(ScriptedSite(robots="User-agent: *\nDisallow: /api/2.json")) as site:
+    with served_site(ScriptedSite(robots="User-agent: *\nDisallow: /api/2.json")) as site:
         crawled = run(site.url(), render="always", cookies=True)
     assert crawled.titles() == [
         "made 0",
@@ -151,8 +151,8 @@ def test_pages_created_by_scripts_are_parsed_and_their_links_followed(run: RunCr
     assert Counter(site.paths()) == Counter(
         ["/robots.txt", "/", "/app/1", "/app/2", "/app.js", "/api/0.json", "/api/1.json"]
     )
-    assert all(each.headers["user-agent"].startswith("lycosa/") for each in site.asked)
-    assert [each.headers.get("cookie") for each in site.asked if each.path == "/api/1.json"] == [
+    assert all(each.headers["user-agent"].startswith("lycosa/") for each in site.requests)
+    assert [each.headers.get("cookie") for each in site.requests if each.path == "/api/1.json"] == [
         "seen=1"
     ]
     pages = {str(row["title"]): row for row in crawled.rows("pages")}
@@ -171,7 +171,7 @@ def test_pages_created_by_scripts_are_parsed_and_their_links_followed(run: RunCr
 
 
 def test_archive_holds_the_response_and_the_rendered_document(run: RunCrawl) -> None:
-    with members(ScriptedSite(pages=1)) as site:
+    with served_site(ScriptedSite(pages=1)) as site:
         crawled = run(site.url(), render="always")
     [warc] = crawled.root.glob("data/*/archive.warc.gz")
     [home] = [
@@ -190,28 +190,28 @@ def test_archive_holds_the_response_and_the_rendered_document(run: RunCrawl) -> 
 
 @pytest.mark.prove
 def test_unchanged_shell_is_rendered_again(tmp_path: Path) -> None:
-    with members(ScriptedSite(pages=1)) as site:
+    with served_site(ScriptedSite(pages=1)) as site:
         job = (collection("one", render="always", recrawl="age", max_age="1h"), [site.url()])
         work(tmp_path / "w", [job])
         crawled = work(tmp_path / "w", [job], clock=LaterClock(2 * 3_600_000))
     assert site.paths().count("/") == 2
-    assert all("if-none-match" not in each.headers for each in site.asked)
+    assert all("if-none-match" not in each.headers for each in site.requests)
     assert site.paths().count("/api/0.json") == 2
     visits = [row for row in crawled.rows("visits") if row["kind"] == "page"]
     assert [row["changed"] for row in visits] == [True, False]
 
 
 @pytest.mark.prove
-def test_auto_renders_pages_that_gain(run: RunCrawl) -> None:
-    with members(ScriptedSite(pages=12)) as site:
+def test_auto_renders_pages_with_gain(run: RunCrawl) -> None:
+    with served_site(ScriptedSite(pages=12)) as site:
         crawled = run(site.url(), site.url("/plain"), render="auto", depth=1, connections=1)
     assert sum(title.startswith("made") for title in crawled.titles()) == 12
     assert "shell" not in crawled.titles()
 
 
 @pytest.mark.prove
-def test_auto_renders_only_samples_of_pages_that_do_not_gain(run: RunCrawl) -> None:
-    with members(ScriptedSite(pages=12)) as site:
+def test_auto_renders_only_samples_of_pages_without_gain(run: RunCrawl) -> None:
+    with served_site(ScriptedSite(pages=12)) as site:
         crawled = run(site.url("/plain"), render="auto", depth=1)
     assert len(crawled.titles()) == 13
     assert not any("rendered" in row["faults"] for row in crawled.rows("pages"))  # type: ignore[operator]
@@ -221,12 +221,12 @@ def test_auto_renders_only_samples_of_pages_that_do_not_gain(run: RunCrawl) -> N
 
 @pytest.mark.proves("politeness-rendering", "isolation-browser-network")
 @pytest.mark.prove
-def test_requisites_keep_the_hosts_pace(run: RunCrawl) -> None:
-    with members(ScriptedSite(pages=2)) as site:
+def test_requisites_are_requested_with_the_delay_of_the_host(run: RunCrawl) -> None:
+    with served_site(ScriptedSite(pages=2)) as site:
         times = []
         answer = site.answer
 
-        def timed(request: Asked) -> Answer:
+        def timed(request: Request) -> Answer:
             times.append(time.monotonic())
             return answer(request)
 
@@ -238,21 +238,23 @@ def test_requisites_keep_the_hosts_pace(run: RunCrawl) -> None:
 
 @pytest.mark.proves("isolation-browser-network")
 @pytest.mark.parametrize("render_hosts", [(), ("localhost",)])
-def test_other_sites_are_left_alone(run: RunCrawl, render_hosts: tuple[str, ...]) -> None:
+def test_private_address_of_another_site_is_not_requested(
+    run: RunCrawl, render_hosts: tuple[str, ...]
+) -> None:
     """The address guard also applies to hosts in `render_hosts`.
 
     Here the private address of the host is not a seed.
     """
-    with members(ScriptedSite(pages=1)) as other, members(ScriptedSite(pages=1)) as site:
+    with served_site(ScriptedSite(pages=1)) as other, served_site(ScriptedSite(pages=1)) as site:
         site.elsewhere = f"http://localhost:{other.port}/app.js"
         crawled = run(site.url(), render="always", render_hosts=render_hosts)
-        assert other.asked == []
+        assert other.requests == []
     assert crawled.titles() == ["made 0"]
     assert crawled.count("visits", error="address_refused") == len(render_hosts)
 
 
 def test_script_of_a_host_in_render_hosts_is_loaded(run: RunCrawl) -> None:
-    with members(ScriptedSite(pages=1)) as other, members(ScriptedSite(pages=1)) as site:
+    with served_site(ScriptedSite(pages=1)) as other, served_site(ScriptedSite(pages=1)) as site:
         site.elsewhere = f"http://localhost:{other.port}/app.js"
         run(
             site.url(),
@@ -261,12 +263,12 @@ def test_script_of_a_host_in_render_hosts_is_loaded(run: RunCrawl) -> None:
             feed_urls=(f"http://localhost:{other.port}/feed",),
             depth=0,
         )
-        assert [each.path for each in other.asked if each.path == "/app.js"] == ["/app.js"]
-        assert all(each.path in ("/robots.txt", "/feed", "/app.js") for each in other.asked)
+        assert [each.path for each in other.requests if each.path == "/app.js"] == ["/app.js"]
+        assert all(each.path in ("/robots.txt", "/feed", "/app.js") for each in other.requests)
 
 
-def test_page_that_hangs_the_browser_is_stored_unrendered(run: RunCrawl) -> None:
-    with members(ScriptedSite(pages=1)) as site:
+def test_page_with_an_endless_script_is_stored_unrendered(run: RunCrawl) -> None:
+    with served_site(ScriptedSite(pages=1)) as site:
         site.serve("/app.js", "text/javascript", "for (;;) {}")
         crawled = run(
             site.url(), site.url("/plain"), render="always", settings=("render.timeout=1s",)
@@ -327,7 +329,7 @@ def test_gain_is_a_large_increase_of_text_or_links() -> None:
     ("share", "rendered_at_least", "rendered_at_most"),
     [(1.0, 990, 1_000), (0.0, 3, 15), (0.5, 700, 1_000)],
 )
-def test_learner_renders_by_the_share_of_pages_that_gain(
+def test_learner_renders_by_the_share_of_pages_with_gain(
     share: float, rendered_at_least: int, rendered_at_most: int
 ) -> None:
     learner = RenderLearner()
@@ -346,9 +348,9 @@ def test_learner_renders_by_the_share_of_pages_that_gain(
 
 @pytest.mark.proves("durability-kill")
 @pytest.mark.prove
-def test_a_kill_while_a_page_is_in_the_browser_costs_the_rendering_alone(tmp_path: Path) -> None:
+def test_kill_during_rendering_stores_the_page_unrendered(tmp_path: Path) -> None:
     """The page is stored unrendered, and nothing is requested twice."""
-    with members(ScriptedSite(pages=1)) as site:
+    with served_site(ScriptedSite(pages=1)) as site:
         killed = threading.Event()
 
         def wait_for_kill() -> None:
@@ -389,7 +391,7 @@ def test_hostile_pages_in_a_crawl(run: RunCrawl) -> None:
     Only robots.txt, pages and their permitted requisites are requested.
     """
     names = {f"/h{number}": markup for number, markup in enumerate(HOSTILE.values())}
-    with members(ScriptedSite(pages=1)) as site:
+    with served_site(ScriptedSite(pages=1)) as site:
         links = "".join(f"<a href={path}>{path}</a>" for path in [*names, "/"])
         pages = {"/index": f"<title>index</title>{links}"} | {
             path: f"<!doctype html><title>{path}</title><body>{markup}</body>"
@@ -405,7 +407,7 @@ def test_hostile_pages_in_a_crawl(run: RunCrawl) -> None:
         )
     assert set(names) < set(crawled.titles())
     assert "made 0" in crawled.titles()
-    assert all(each.method == "GET" for each in site.asked)
+    assert all(each.method == "GET" for each in site.requests)
     assert Counter(site.paths())["/"] == 1
     crawled.assert_sound()
     print(dict(crawled.progress.errors))

@@ -12,7 +12,7 @@ import pytest
 from lycosa.core.errors import ConfigError
 from tests.crawl.conftest import Crawled, RunCrawl, assert_valid_warc
 from tests.crawl.sessions import collection, work
-from tests.servers.members import PASSWORD, USER, Members, members
+from tests.servers.members import PASSWORD, USER, Members, served_site
 
 LOGIN = {"fields": {"user": USER}, "password_field": "pass", "password_env": "LYCOSA_TEST_PASSWORD"}
 
@@ -34,45 +34,46 @@ def everything_on_disk(root: Path) -> bytes:
 
 
 @pytest.mark.proves("politeness-cookies")
-def test_language_and_referrer(run: RunCrawl) -> None:
-    with members(Members()) as site:
+def test_language_and_referrer_are_sent(run: RunCrawl) -> None:
+    with served_site(Members()) as site:
         run(site.url(), depth=1, accept_language="de, en;q=0.5", referer=True)
-    [home], [inner] = site.to("/"), site.to("/open/1")
+    [home], [inner] = site.requests_to("/"), site.requests_to("/open/1")
     assert "referer" not in home.headers
     assert inner.headers["referer"] == site.url()
     assert home.headers["accept-language"] == inner.headers["accept-language"] == "de, en;q=0.5"
     assert all(
-        "cookie" not in each.headers and "authorization" not in each.headers for each in site.asked
+        "cookie" not in each.headers and "authorization" not in each.headers
+        for each in site.requests
     )
 
 
 def test_language_of_a_collection_is_sent(run: RunCrawl) -> None:
-    with members(Members()) as site:
+    with served_site(Members()) as site:
         run(site.url(), depth=0, language="fi")
         run(site.url("/open/1"), depth=0, name="plain", settings=("fetch.accept_language=xx",))
     # the robots.txt is stored already
-    assert [each.headers.get("accept-language") for each in site.asked] == [None, "fi", "xx"]
+    assert [each.headers.get("accept-language") for each in site.requests] == [None, "fi", "xx"]
 
 
 @pytest.mark.proves("politeness-cookies")
-def test_cookies_are_kept_if_asked_for(run: RunCrawl) -> None:
-    with members(Members()) as site:
+def test_cookies_are_stored_if_enabled(run: RunCrawl) -> None:
+    with served_site(Members()) as site:
         crawled = run(site.url(), depth=1, cookies=True)
     assert [
-        each.headers.get("cookie") for each in site.asked if each.path.startswith("/open/")
+        each.headers.get("cookie") for each in site.requests if each.path.startswith("/open/")
     ] == ["seen=home"] * 4
-    assert "cookie" not in site.to("/basic/1")[0].headers
+    assert "cookie" not in site.requests_to("/basic/1")[0].headers
     assert crawled.titles().count("open seen=home") == 4
     assert b"Cookie: [redacted]" in everything_on_disk(crawled.root)
     assert b"\nCookie: seen" not in everything_on_disk(crawled.root)
 
 
 @pytest.mark.proves("politeness-cookies")
-def test_basic_credentials_go_where_they_belong(run: RunCrawl) -> None:
-    with members(Members()) as site:
+def test_basic_credentials_are_sent_only_below_their_url(run: RunCrawl) -> None:
+    with served_site(Members()) as site:
         auth = [{"url": site.url("/basic"), "user": USER, "password_env": "LYCOSA_TEST_PASSWORD"}]
         crawled = run(site.url(), depth=1, auth=auth)
-    assert {each.path for each in site.asked if "authorization" in each.headers} == {
+    assert {each.path for each in site.requests if "authorization" in each.headers} == {
         f"/basic/{number}" for number in range(4)
     }
     assert crawled.titles().count("secret basic") == 4
@@ -90,12 +91,12 @@ def test_crawl_with_a_missing_password_is_refused(run: RunCrawl, tmp_path: Path)
 
 
 @pytest.mark.proves("politeness-forms")
-def test_a_form_is_sent_once_and_its_session_kept(run: RunCrawl) -> None:
-    with members(Members()) as site:
+def test_login_form_is_posted_once_and_its_session_is_used(run: RunCrawl) -> None:
+    with served_site(Members()) as site:
         crawled = run(
             site.url(), depth=1, login=[{"url": site.url("/login"), **LOGIN, "success": "welcome"}]
         )
-    order = [(each.method, each.path) for each in site.asked]
+    order = [(each.method, each.path) for each in site.requests]
     assert order[:5] == [
         ("GET", "/robots.txt"),
         ("GET", "/login"),
@@ -103,7 +104,7 @@ def test_a_form_is_sent_once_and_its_session_kept(run: RunCrawl) -> None:
         ("GET", "/welcome"),
         ("GET", "/"),
     ]
-    assert Counter(each.method for each in site.asked)["POST"] == 1
+    assert Counter(each.method for each in site.requests)["POST"] == 1
     assert sum(title.startswith("club") for title in crawled.titles()) == 4
     kinds = Counter(str(row["kind"]) for row in crawled.rows("visits"))
     assert kinds == {"robots": 1, "login": 3, "page": 13}
@@ -116,10 +117,10 @@ def test_a_form_is_sent_once_and_its_session_kept(run: RunCrawl) -> None:
 
 
 def test_expired_session_is_renewed_by_another_login(run: RunCrawl) -> None:
-    with members(Members(pages_per_session=2)) as site:
+    with served_site(Members(pages_per_session=2)) as site:
         crawled = run(site.url(), depth=1, login=[{"url": site.url("/login"), **LOGIN}])
     assert sum(title.startswith("club") for title in crawled.titles()) == 4
-    assert Counter(each.method for each in site.asked)["POST"] == 2
+    assert Counter(each.method for each in site.requests)["POST"] == 2
     assert crawled.count("visits", error="logged_out") == 1
     assert crawled.progress.errors["logged_out"] == 1
 
@@ -132,7 +133,7 @@ def test_expired_session_is_renewed_by_another_login(run: RunCrawl) -> None:
         (PASSWORD, "User-agent: *\nDisallow: /login", ["GET /robots.txt"], 1),
     ],
 )
-def test_a_login_that_cannot_work_is_tried_once_and_a_forbidden_form_never(
+def test_failing_login_is_attempted_once_and_a_disallowed_form_never(
     run: RunCrawl,
     monkeypatch: pytest.MonkeyPatch,
     password: str,
@@ -141,21 +142,21 @@ def test_a_login_that_cannot_work_is_tried_once_and_a_forbidden_form_never(
     failures: int,
 ) -> None:
     monkeypatch.setenv("LYCOSA_TEST_PASSWORD", password)
-    with members(Members(robots=robots) if robots else Members()) as site:
+    with served_site(Members(robots=robots) if robots else Members()) as site:
         crawled = run(
             site.url(),
             depth=1,
             login=[{"url": site.url("/login"), **LOGIN}],
             settings=("crawl.patience=1s",),
         )
-    assert [f"{each.method} {each.path}" for each in site.asked] == requests
+    assert [f"{each.method} {each.path}" for each in site.requests] == requests
     assert crawled.progress.errors["login_failed"] == failures
     assert crawled.count("urls", state="known") == 1
 
 
 def test_collections_share_requests_only_with_equal_request_profiles(tmp_path: Path) -> None:
     """Another language, or a password for the URL, causes a separate request."""
-    with members(Members()) as site:
+    with served_site(Members()) as site:
         auth = [{"url": site.url("/basic"), "user": USER, "password_env": "LYCOSA_TEST_PASSWORD"}]
         seeds = [site.url()]
         jobs = [
@@ -165,10 +166,10 @@ def test_collections_share_requests_only_with_equal_request_profiles(tmp_path: P
             (collection("member", depth=1, auth=auth), seeds),
         ]
         crawled = work(tmp_path / "w", jobs)
-    assert len(site.to("/robots.txt")) == 1
+    assert len(site.requests_to("/robots.txt")) == 1
     request_counts = Counter(
         (each.path, each.headers.get("accept-language"), "authorization" in each.headers)
-        for each in site.asked
+        for each in site.requests
     )
     for path in ("/", "/open/0", "/basic/0", "/club/3"):
         member = (path, None, True) if path == "/basic/0" else (path, None, False)

@@ -30,7 +30,9 @@ def many(number: int) -> dict[str, str]:
 
 
 @pytest.mark.proves("limits-memory")
-def test_more_waits_than_memory_may_hold_and_all_is_fetched(serve: ServeWeb, run: RunCrawl) -> None:
+def test_more_queued_urls_than_fit_in_memory_are_all_fetched(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
     web = serve(many(260), many(120))
     # a long timeout: no retries on a busy machine
     tight = ("crawl.waiting_urls=100", "crawl.commit_interval=200ms", "fetch.first_byte_timeout=1m")
@@ -41,7 +43,7 @@ def test_more_waits_than_memory_may_hold_and_all_is_fetched(serve: ServeWeb, run
 
 
 @pytest.mark.proves("limits-memory")
-def test_more_hosts_than_places(serve: ServeWeb, run: RunCrawl) -> None:
+def test_more_hosts_than_active_hosts_are_all_fetched(serve: ServeWeb, run: RunCrawl) -> None:
     """One active host at a time: the pages of each host link to the next one."""
     web = serve(*({} for _ in range(6)))
     for number in range(1, 7):
@@ -207,7 +209,7 @@ def test_reparse_updates_changed_pages_and_new_links_are_followed(
     ] == [web.url("/b.html")]
     mark = web.server.mark()
     again = run()
-    assert web.asked(mark) == ["/c.html"]
+    assert web.requested_paths(mark) == ["/c.html"]
     assert "/c.html" in again.pages()
 
 

@@ -136,7 +136,7 @@ def test_ranking_process_returns_the_same_result(serve: ServeWeb, run: RunCrawl)
     assert [path.name for path in folder.iterdir() if path.name[0] != "."] == ["00000001"]
 
 
-def test_upkeep_merges_and_ranks_in_a_job(
+def test_upkeep_compacts_and_ranks_in_a_job(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web = serve({"/index.html": page("/1.html"), "/1.html": page()})
@@ -222,17 +222,17 @@ def test_a_link_makes_a_page_due_when_it_is_older_than_max_age(
     run(web.url(), **on_link)
     mark = web.server.mark()
     run(**on_link)
-    assert web.asked(mark) == []  # nothing is due without a link
+    assert web.requested_paths(mark) == []  # nothing is due without a link
     later = LaterClock(2 * 3_600_000)
     (web.server.servers[0].root / "new.html").write_text(page("/old.html"))
     crawled = run(web.url("/new.html"), **on_link, clock=later)
-    assert web.asked(mark)[:2] == ["/new.html", "/old.html"]
+    assert web.requested_paths(mark)[:2] == ["/new.html", "/old.html"]
     old = next(row for row in crawled.rows("urls") if path_of(str(row["url"])) == "/old.html")
     assert old["checks"] == 1
     mark = web.server.mark()
     (web.server.servers[0].root / "newer.html").write_text(page("/old.html"))
     run(web.url("/newer.html"), **{**on_link, "max_age": "1d"}, clock=later)
-    assert web.asked(mark) == ["/newer.html"]  # not older than max_age
+    assert web.requested_paths(mark) == ["/newer.html"]  # not older than max_age
 
 
 def test_sitemap_dates_of_an_unknown_host_count_half(serve: ServeWeb, run: RunCrawl) -> None:
@@ -254,7 +254,7 @@ def test_sitemap_dates_of_an_unknown_host_count_half(serve: ServeWeb, run: RunCr
 
 
 @pytest.mark.proves("politeness-conditional")
-def test_unchanged_pages_are_asked_for_conditionally_and_stored_as_revisits(
+def test_unchanged_pages_are_requested_conditionally_and_stored_as_revisits(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     """Three servers: with ETag, with Last-Modified only, with neither."""
@@ -355,9 +355,9 @@ def test_crawl_ends_with_more_visited_pages_than_the_queue_holds(
         max_age="1d",
         max_time_ms=20_000,
     )
-    assert (web.asked(mark), crawled.progress.ended) == (["/new.html"], "finished")
+    assert (web.requested_paths(mark), crawled.progress.ended) == (["/new.html"], "finished")
 
 
-def test_without_a_ranking_nothing_is_refetched() -> None:
+def test_no_page_is_refetched_without_a_ranking() -> None:
     assert interval_of(1.0, 1.0, recrawl_rules(FRESH).threshold) == float("inf")
     assert parse_config("").run.rank_interval == 86_400_000

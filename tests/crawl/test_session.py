@@ -26,7 +26,7 @@ from tests.crawl.sessions import collection, work
 __all__ = ["serve"]
 
 
-def test_seeds_of_all_calls_are_merged_without_duplicates() -> None:
+def test_seeds_of_all_crawls_are_merged_without_duplicates() -> None:
     a, b, c, d = (f"http://{name}.test/" for name in "abcd")
     configured = Collection.model_validate({"seeds": [c, a]})
     assert seeds_of({"seeds": [b, a]}, configured, (d,)) == (b, a, c, d)
@@ -102,7 +102,7 @@ def test_workspace_can_be_crawled_after_a_call_with_an_invalid_seed(
 
 
 @pytest.mark.proves("cluster-fencing")
-def test_what_an_outranked_session_fetched_meanwhile_is_kept_and_changes_nothing(
+def test_exchanges_of_a_fenced_session_are_stored_and_change_no_newer_page(
     serve: ServeWeb, tmp_path: Path
 ) -> None:
     web = serve({"/index.html": page("/a.html"), "/a.html": page(text="old")})
@@ -119,7 +119,7 @@ def test_what_an_outranked_session_fetched_meanwhile_is_kept_and_changes_nothing
     second.claim.release()
     second.close()
     crawled = work(tmp_path / "w", [(collection("default"), [web.url()])])
-    assert len(web.asked()) == 4
+    assert len(web.requested_paths()) == 4
     assert len([str(row["url"]) for row in crawled.rows("visits") if row["kind"] == "page"]) == 4
     titles = {path_of(str(row["url"])): row["title"] for row in crawled.rows("pages")}
     assert titles == {"/": "a page", "/a.html": "new"}
@@ -128,7 +128,7 @@ def test_what_an_outranked_session_fetched_meanwhile_is_kept_and_changes_nothing
 
 
 @pytest.mark.proves("cluster-fencing")
-def test_a_second_session_outranks_the_first(serve: ServeWeb, tmp_path: Path) -> None:
+def test_second_session_fences_the_first(serve: ServeWeb, tmp_path: Path) -> None:
     """The first session fetches until it reads the log.
 
     The following sessions replay its exchanges, and one commits them.
@@ -145,7 +145,7 @@ def test_a_second_session_outranks_the_first(serve: ServeWeb, tmp_path: Path) ->
     assert second.worker.progress.replayed == 3
     second.close()  # ends without a commit
     crawled = work(tmp_path / "w", [(collection("default"), [web.url()])])
-    assert (crawled.pages(), sorted(web.asked())) == (["/", "/a.html"], ["/", "/a.html"])
+    assert (crawled.pages(), sorted(web.requested_paths())) == (["/", "/a.html"], ["/", "/a.html"])
     ids = [str(row["record_id"]) for row in crawled.rows("visits")]
     assert len(ids) == len(set(ids)) == 3
 

@@ -20,7 +20,7 @@ from lycosa.crawl.state.task import Job
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
 from tests.crawl.conftest import ServeWeb, page
-from tests.crawl.crew import PARTITIONS, Crew, job
+from tests.crawl.worker_group import PARTITIONS, WorkerGroup, job
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.request_log import LogEntry
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
@@ -40,8 +40,8 @@ PLAN = WebPlan.calm(
 Facts = dict[str, list[tuple[object, ...]]]
 
 
-class SimulatedCrew(Crew):
-    """A crew over a synthetic web in simulated time.
+class SimulatedWorkerGroup(WorkerGroup):
+    """A worker group over a synthetic web in simulated time.
 
     `logs`: the requests of each member.
     """
@@ -60,8 +60,10 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Facts:
 
 
 @contextmanager
-def crew(root: Path, plan: WebPlan = PLAN, **settings: object) -> Iterator[SimulatedCrew]:
-    members = SimulatedCrew(root, plan, **settings)
+def worker_group(
+    root: Path, plan: WebPlan = PLAN, **settings: object
+) -> Iterator[SimulatedWorkerGroup]:
+    members = SimulatedWorkerGroup(root, plan, **settings)
     try:
         yield members
     finally:
@@ -70,7 +72,7 @@ def crew(root: Path, plan: WebPlan = PLAN, **settings: object) -> Iterator[Simul
 
 def single_worker_facts(root: Path, plan: WebPlan = PLAN, **settings: object) -> Facts:
     """Return the tables of a crawl by one worker with all partitions."""
-    with crew(root, plan, **settings) as one:
+    with worker_group(root, plan, **settings) as one:
         session = one.join("one", None)
         progress = session.worker.run()
         while progress.ended == "finished" and session.walk_depth_decreased():
@@ -99,8 +101,10 @@ def assert_one_worker_per_host(logs: dict[str, list[LogEntry]]) -> None:
 
 @pytest.mark.proves("politeness-workers", "cluster-one-worker", "cluster-same-result")
 @pytest.mark.parametrize("workers", [2, 4])
-def test_many_find_what_one_finds(tmp_path: Path, expected: Facts, workers: int) -> None:
-    with crew(tmp_path / "many") as many:
+def test_several_workers_store_the_same_rows_as_one(
+    tmp_path: Path, expected: Facts, workers: int
+) -> None:
+    with worker_group(tmp_path / "many") as many:
         many.share([f"w{number}" for number in range(workers)])
         many.run()
         assert many.table("found").height == 0  # all found rows are applied
@@ -115,12 +119,12 @@ def test_many_find_what_one_finds(tmp_path: Path, expected: Facts, workers: int)
 
 
 @pytest.mark.proves("cluster-same-result")
-def test_a_depth_limit_gives_the_same_pages_however_many_work(
+def test_several_workers_fetch_the_same_pages_within_a_depth_limit(
     tmp_path: Path, expected: Facts
 ) -> None:
     shallow = single_worker_facts(tmp_path / "one", depth=3)
     assert shallow["urls"] != expected["urls"]
-    with crew(tmp_path / "many", depth=3) as many:
+    with worker_group(tmp_path / "many", depth=3) as many:
         many.share(["a", "b", "c", "d"])
         many.run()
         many.close()
@@ -133,13 +137,13 @@ def test_a_depth_limit_gives_the_same_pages_however_many_work(
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.prove) for seed in range(1, 21))]
 )
-def test_nothing_is_lost_or_doubled_when_workers_die(
+def test_killed_workers_lose_and_duplicate_no_row(
     tmp_path: Path, expected: Facts, seed: int
 ) -> None:
     chance = random.Random(seed)
     # With a depth limit, even a large one, the next worker recomputes the depths that the killed
     # one had not updated yet.
-    with crew(tmp_path / "many", depth=100) as many:
+    with worker_group(tmp_path / "many", depth=100) as many:
         names = iter(f"w{number}" for number in range(100))
         many.share([next(names) for _ in range(3)])
         for _ in range(4):
@@ -167,7 +171,7 @@ def test_nothing_is_lost_or_doubled_when_workers_die(
 def test_single_worker_applies_the_links_found_by_earlier_workers(
     tmp_path: Path, expected: Facts
 ) -> None:
-    with crew(tmp_path / "many") as many:
+    with worker_group(tmp_path / "many") as many:
         many.share(["a", "b"])
         many.run(lambda: many.turns > 60)
         many.kill("a")
@@ -181,7 +185,7 @@ def test_single_worker_applies_the_links_found_by_earlier_workers(
 
 
 def test_idle_workers_do_not_make_each_other_commit(tmp_path: Path) -> None:
-    with crew(tmp_path / "many", WebPlan.calm(seed=3, hosts=6, pages=12)) as many:
+    with worker_group(tmp_path / "many", WebPlan.calm(seed=3, hosts=6, pages=12)) as many:
         many.share(["a", "b", "c"])
         many.run()
         head = many.workspace().state().head
@@ -192,7 +196,7 @@ def test_idle_workers_do_not_make_each_other_commit(tmp_path: Path) -> None:
 
 def test_workers_with_few_hosts_do_not_commit_each_page(tmp_path: Path) -> None:
     """Although nothing is due most of the time, a commit has several pages."""
-    with crew(tmp_path / "many", WebPlan.calm(seed=3, hosts=6, pages=240)) as many:
+    with worker_group(tmp_path / "many", WebPlan.calm(seed=3, hosts=6, pages=240)) as many:
         many.share(["a", "b", "c"])
         many.run()
         assert many.table("pages").height > 5 * many.workspace().state().head
@@ -202,7 +206,7 @@ def test_workers_with_few_hosts_do_not_commit_each_page(tmp_path: Path) -> None:
 def test_no_response_waits_longer_than_the_interval_for_its_commit(tmp_path: Path) -> None:
     """600 pages in simulated time; `commit_pages` alone would cause no commit."""
     interval_ms = 20_000
-    with crew(tmp_path / "one", WebPlan.calm(seed=3, hosts=6, pages=600)) as one:
+    with worker_group(tmp_path / "one", WebPlan.calm(seed=3, hosts=6, pages=600)) as one:
         one.settings = ("crawl.commit_pages=100000", f"crawl.commit_interval={interval_ms}ms")
         one.join("one", None).worker.run()
         one.leave("one")
@@ -219,8 +223,10 @@ def test_no_response_waits_longer_than_the_interval_for_its_commit(tmp_path: Pat
 
 
 @pytest.mark.proves("cluster-lease")
-def test_without_a_lease_nothing_starts_and_what_is_in_flight_waits_again(tmp_path: Path) -> None:
-    with crew(tmp_path / "w", WebPlan.calm(seed=5, hosts=8, pages=60, latency_ms=400.0)) as many:
+def test_no_request_starts_without_a_lease(tmp_path: Path) -> None:
+    with worker_group(
+        tmp_path / "w", WebPlan.calm(seed=5, hosts=8, pages=60, latency_ms=400.0)
+    ) as many:
         lease = Lease(many.clock, 20_000)
         everything = PingReply(partitions=frozenset(range(PARTITIONS)), number=1)
         session = many.join("a", range(PARTITIONS), lease=lease)
@@ -255,7 +261,9 @@ def test_aborted_robots_txt_is_requested_again_after_the_delay(tmp_path: Path) -
 
     Aborted requests count as requests of their host.
     """
-    with crew(tmp_path / "w", WebPlan.calm(seed=5, hosts=8, pages=60, latency_ms=4_000.0)) as many:
+    with worker_group(
+        tmp_path / "w", WebPlan.calm(seed=5, hosts=8, pages=60, latency_ms=4_000.0)
+    ) as many:
         lease = Lease(many.clock, 3_000)
         answers = (
             PingReply(partitions=frozenset(range(PARTITIONS)), number=number) for number in count(1)
@@ -286,8 +294,8 @@ def test_aborted_robots_txt_is_requested_again_after_the_delay(tmp_path: Path) -
 
 
 @pytest.mark.proves("cluster-fencing")
-def test_one_that_was_outranked_commits_nothing(tmp_path: Path) -> None:
-    with crew(tmp_path / "w") as many:
+def test_fenced_worker_commits_nothing(tmp_path: Path) -> None:
+    with worker_group(tmp_path / "w") as many:
         many.share(["a", "b"])
         many.run(lambda: many.turns > 30)
         lost = many.members.pop("a")
@@ -305,8 +313,8 @@ def test_one_that_was_outranked_commits_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("cluster-quotas")
-def test_a_grant_is_never_exceeded_and_may_grow(tmp_path: Path) -> None:
-    with crew(tmp_path / "w", max_pages=1_000) as many:
+def test_page_quota_is_never_exceeded_and_can_be_raised(tmp_path: Path) -> None:
+    with worker_group(tmp_path / "w", max_pages=1_000) as many:
         sessions = [
             many.join(name, range(number, PARTITIONS, 2), granted={"default": 12})
             for number, name in enumerate("ab")
@@ -330,7 +338,7 @@ def test_a_grant_is_never_exceeded_and_may_grow(tmp_path: Path) -> None:
 
 
 def test_inbox_file_is_applied_once_and_its_urls_reach_their_owners(tmp_path: Path) -> None:
-    with crew(tmp_path / "w", WebPlan.calm(seed=9, hosts=12, pages=12), depth=0) as many:
+    with worker_group(tmp_path / "w", WebPlan.calm(seed=9, hosts=12, pages=12), depth=0) as many:
         many.share(["a", "b", "c"])
         many.run()
         hosts = [f"http://{many.web.layout.hosts.get(number).name}/" for number in range(12)]
@@ -351,7 +359,7 @@ def test_inbox_file_is_applied_once_and_its_urls_reach_their_owners(tmp_path: Pa
 def test_partitions_claimed_later_process_links_with_the_changed_settings(
     tmp_path: Path, expected: Facts
 ) -> None:
-    with crew(tmp_path / "w", deny=["go"]) as many:
+    with worker_group(tmp_path / "w", deny=["go"]) as many:
         many.share(["a", "b"])
         many.run()
         before = set(many.table("urls")["url"])
@@ -367,7 +375,7 @@ def test_partitions_claimed_later_process_links_with_the_changed_settings(
 
 
 @pytest.mark.proves("cluster-one-worker")
-def test_real_servers_see_one_worker_each(tmp_path: Path, serve: ServeWeb) -> None:
+def test_each_server_receives_requests_of_one_worker(tmp_path: Path, serve: ServeWeb) -> None:
     hosts = 6
     sites = []
     for number in range(1, hosts + 1):
@@ -396,7 +404,7 @@ def test_real_servers_see_one_worker_each(tmp_path: Path, serve: ServeWeb) -> No
     for name, workers in (("one", 0), ("three", 3)):
         mark = web.server.mark()
         settings = ("crawl.patience=1s", "crawl.commit_interval=2s")
-        crew_of = Crew(
+        group = WorkerGroup(
             tmp_path / name,
             SystemClock(),
             job(seeds, **quick),
@@ -405,12 +413,12 @@ def test_real_servers_see_one_worker_each(tmp_path: Path, serve: ServeWeb) -> No
         )
         try:
             if workers:
-                crew_of.share([f"w{number}" for number in range(workers)])
-                crew_of.run()
+                group.share([f"w{number}" for number in range(workers)])
+                group.run()
             else:
-                crew_of.join("one", None).worker.run()
+                group.join("one", None).worker.run()
         finally:
-            crew_of.close()
+            group.close()
         counts[name] = Counter(request.url for request in web.server.requests(mark))
-        assert (len(crew_of.facts()["pages"]), max(counts[name].values())) == (hosts * 9, 1)
+        assert (len(group.facts()["pages"]), max(counts[name].values())) == (hosts * 9, 1)
     assert counts["one"] == counts["three"]

@@ -114,7 +114,7 @@ def mixed(seed: int, hosts: int, pages: int, traps: float, **more: float) -> Web
 
 
 @pytest.mark.proves("limits-traps")
-def test_traps_cost_little_and_every_real_page_is_found(tmp_path: Path) -> None:
+def test_few_trap_pages_and_every_real_page_are_fetched(tmp_path: Path) -> None:
     crawled = crawl_web(tmp_path / "w", mixed(1, 24, 700, 0.34), max_pages=2_000)
     assert (crawled.progress.ended, crawled.missing) == ("finished", [])
     assert len(set(crawled.request_log)) == len(crawled.request_log), "each URL once"
@@ -240,7 +240,9 @@ def test_small_site_with_near_identical_pages_is_fetched_completely(
         pytest.param(60, {}, id="every host is a seed"),
     ],
 )
-def test_the_bar_for_traps(tmp_path: Path, seeds: int, more: dict[str, float], seed: int) -> None:
+def test_share_of_trap_pages_is_below_its_limit(
+    tmp_path: Path, seeds: int, more: dict[str, float], seed: int
+) -> None:
     crawled = crawl_web(
         tmp_path / "w", mixed(seed, 60, 4_000, 0.4, **more), seeds=seeds, max_pages=8_000
     )
@@ -250,7 +252,7 @@ def test_the_bar_for_traps(tmp_path: Path, seeds: int, more: dict[str, float], s
 
 
 @pytest.mark.prove
-def test_share_of_traps_where_every_host_is_a_seed(tmp_path: Path) -> None:
+def test_share_of_trap_pages_if_every_host_is_a_seed(tmp_path: Path) -> None:
     """Any seed may be a small site with near-identical pages.
 
     Its suspects cost `FREE_SUSPECTS` fetches once.

@@ -40,13 +40,17 @@ def responses(root: Path) -> Counter[str]:
 
 
 @pytest.mark.proves("consistency-once")
-def test_a_url_that_both_want_is_one_request_one_record_and_a_row_for_each(
+def test_url_of_two_collections_is_requested_once_and_has_a_row_per_collection(
     serve: ServeWeb, tmp_path: Path
 ) -> None:
     web = serve(SITE)
     jobs = [(collection("one"), [web.url()]), (collection("two", depth=1), [web.url()])]
     crawled = work(tmp_path / "w", jobs)
-    assert (Counter(web.asked()), responses(tmp_path / "w"), pages_of(crawled, "one")) == (
+    assert (
+        Counter(web.requested_paths()),
+        responses(tmp_path / "w"),
+        pages_of(crawled, "one"),
+    ) == (
         Counter(["/", "/a.html", "/b.html", "/c.html"]),
         Counter(["/robots.txt", "/", "/a.html", "/b.html", "/c.html"]),
         ["/", "/a.html", "/b.html", "/c.html"],
@@ -71,7 +75,7 @@ def test_a_url_that_both_want_is_one_request_one_record_and_a_row_for_each(
 
 
 @pytest.mark.proves("politeness-collections")
-def test_of_two_pauses_the_longer_holds(serve: ServeWeb, tmp_path: Path) -> None:
+def test_longest_delay_of_two_collections_applies(serve: ServeWeb, tmp_path: Path) -> None:
     web = serve(SITE)
     work(
         tmp_path / "w",
@@ -93,7 +97,7 @@ def test_page_quota_of_a_collection_does_not_limit_others(serve: ServeWeb, tmp_p
     ]
     crawled = work(tmp_path / "w", jobs)
     assert (len(pages_of(crawled, "small")), len(pages_of(crawled, "all"))) == (4, 13)
-    assert Counter(web.asked()).most_common(1)[0][1] == 1
+    assert Counter(web.requested_paths()).most_common(1)[0][1] == 1
     reasons = {
         str(row["reason"])
         for row in crawled.rows("urls")

@@ -22,7 +22,7 @@ from lycosa.crawl.documents.pool import DocumentPool
 from tests.crawl.kills import LYCOSA, archived_pages, await_request, lycosa, run_json
 from tests.crawl.sessions import LaterClock, collection, select, work
 from tests.crawl.test_documents import LONG
-from tests.page.made import pdf
+from tests.page.document_files import pdf
 from tests.servers.nginx import Nginx, Server, nginx
 from tests.waiting import until
 
@@ -110,7 +110,7 @@ def _request_counts(server: Nginx) -> Counter[str]:
 
 
 @pytest.mark.proves("durability-kill-document")
-def test_kill_nine_while_a_document_is_read_fetches_nothing_twice(tmp_path: Path) -> None:
+def test_kill_nine_during_document_parsing_repeats_no_request(tmp_path: Path) -> None:
     """The crawl continues and commits during the parsing.
 
     The next crawl parses the document from the archive.

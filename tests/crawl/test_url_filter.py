@@ -32,7 +32,7 @@ SITE = {
 
 
 @pytest.mark.proves("politeness-exclusions")
-def test_the_exclusion_list_holds_from_the_start_and_is_lifted_with_it(
+def test_exclusion_list_applies_from_the_start_until_its_rules_are_removed(
     serve: ServeWeb, run: RunCrawl, tmp_path: Path
 ) -> None:
     web = serve(SITE, {"/index.html": page()})
@@ -40,18 +40,18 @@ def test_the_exclusion_list_holds_from_the_start_and_is_lifted_with_it(
     rules.write_text(f"prefix {web.url('/b.html')} # asked by mail\nhost 127.0.3.2\n")
     listed = (f"crawl.exclusions={rules}",)
     crawled = run(web.url(), web.url(host=2), settings=listed)
-    assert sorted(web.asked()) == ["/", "/a.html", "/c.html"]
+    assert sorted(web.requested_paths()) == ["/", "/a.html", "/c.html"]
     assert crawled.progress.refused["excluded"] == 1
     seeds = {str(row["url"]): (row["state"], row["reason"]) for row in crawled.rows("urls")}
     assert seeds[web.url(host=2)] == ("excluded", "excluded")
     rules.write_text("# nothing\n")
     mark = web.server.mark()
     run(settings=listed, depth=9)  # a changed setting processes the stored links again
-    assert sorted(web.asked(mark)) == ["/", "/b.html"]
+    assert sorted(web.requested_paths(mark)) == ["/", "/b.html"]
 
 
 @pytest.mark.proves("politeness-exclusions")
-def test_a_url_that_waits_is_excluded_when_its_turn_comes(
+def test_queued_url_is_excluded_before_its_request(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exclusions, "CHECK_MS", 0)
@@ -69,13 +69,13 @@ def test_a_url_that_waits_is_excluded_when_its_turn_comes(
     jobs = [(collection("default", delay="300ms"), [web.url()])]
     crawled = work(tmp_path / "w", jobs, settings=(f"crawl.exclusions={rules}",), tick=tick)
     assert crawled.states()["/7.html"] == ("excluded", "excluded")
-    assert "/7.html" not in web.asked()
+    assert "/7.html" not in web.requested_paths()
     assert crawled.count("pages") == 8
 
 
 @pytest.mark.proves("politeness-exclusions")
 @pytest.mark.parametrize("interval", ["300ms", "1h"])
-def test_an_exclusion_in_the_log_is_obeyed_by_a_worker_that_runs(
+def test_running_worker_obeys_an_exclusion_in_the_log(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: str
 ) -> None:
     """The worker follows the log after each commit, and at intervals."""
@@ -89,7 +89,7 @@ def test_an_exclusion_in_the_log_is_obeyed_by_a_worker_that_runs(
 
     jobs = [(collection("default", delay="400ms"), [web.url()])]
     crawled = work(tmp_path / "w", jobs, settings=(f"crawl.commit_interval={interval}",), tick=tick)
-    assert "/7.html" not in web.asked()
+    assert "/7.html" not in web.requested_paths()
     assert crawled.count("pages") == 8
 
 
@@ -110,7 +110,7 @@ def test_unindexable_urls_are_refused_by_extension_or_after_the_headers(
     big = web.server.servers[0].root / "big.zip"
     big.write_bytes(os.urandom(5_000_000))
     crawled = run(web.url(), media_types=[])
-    assert sorted(web.asked()) == ["/", "/a.html", "/download", "/table"]
+    assert sorted(web.requested_paths()) == ["/", "/a.html", "/download", "/table"]
     assert crawled.progress.refused["unindexable_image"] == 1
     assert crawled.progress.refused["unindexable_archive"] == 1
     assert crawled.states()["/download"] == ("visited", "media_type")
@@ -157,7 +157,7 @@ TRAPS = {
 
 
 @pytest.mark.proves("limits-traps")
-def test_each_lexical_trap_is_refused_and_counted_by_its_name(
+def test_each_lexical_trap_is_refused_and_counted_by_its_rule(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     web = serve(
@@ -175,7 +175,7 @@ def test_each_lexical_trap_is_refused_and_counted_by_its_name(
         if name.startswith("trap_")
     }
     assert refused == {f"trap_{name}": 1 for name in [*TRAPS, "query_permutation"]}
-    assert sorted(web.asked()) == ["/", "/a.html", "/l?a=1&b=2&c=3"]
+    assert sorted(web.requested_paths()) == ["/", "/a.html", "/l?a=1&b=2&c=3"]
     stored = crawled.root / "log"
     assert any(
         "refused.trap_calendar" in file.read_text(errors="replace") for file in stored.iterdir()
@@ -204,7 +204,7 @@ def test_near_identical_pages_are_deferred_after_the_free_suspects(
     assert sum(reasons.values()) == 100 - fetched
     mark = web.server.mark()
     without_traps = run(traps=False)
-    assert len(web.asked(mark)) == 100 - fetched
+    assert len(web.requested_paths(mark)) == 100 - fetched
     assert all(state == "visited" for state, _ in without_traps.states().values())
 
 
@@ -224,7 +224,7 @@ def prefixed(number: int) -> dict[str, str]:
 
 
 @pytest.mark.proves("limits-quotas")
-def test_budgets_of_a_host_count_all_calls_and_a_larger_one_goes_on(
+def test_page_quota_of_a_host_counts_all_crawls_and_can_be_raised(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     web = serve(prefixed(10), many(3))
@@ -248,7 +248,7 @@ def test_pages_per_first_path_segment_are_limited_to_their_share(
 
 
 @pytest.mark.proves("limits-quotas")
-def test_a_domains_budget_counts_its_hosts_together_and_all_calls(
+def test_page_quota_of_a_domain_counts_all_its_hosts_and_all_crawls(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     port = serve(many(6), many(6)).server.port
@@ -269,14 +269,14 @@ def test_refetched_pages_do_not_count_against_the_quota(serve: ServeWeb, tmp_pat
     def tick(session: CrawlSession) -> None:
         for file in web.server.servers[0].root.glob("*.html"):
             file.write_text(file.read_text() + "<p>more</p>")
-        if Counter(web.asked())["/"] >= 3:
+        if Counter(web.requested_paths())["/"] >= 3:
             session.worker.stop()
 
     crawled = work(
         tmp_path / "w", [(chosen, [web.url()])], settings=("crawl.patience=1m",), tick=tick
     )
     assert crawled.count("pages") == 3
-    request_counts = Counter(web.asked())
+    request_counts = Counter(web.requested_paths())
     assert len(request_counts) == 3
     assert min(request_counts.values()) >= 2
     assert [row["pages"] for row in crawled.rows("hosts")] == [3]
@@ -337,7 +337,7 @@ def test_depth_first_fetches_linked_pages_before_siblings(serve: ServeWeb, run: 
         }
     )
     run(web.url(), strategy="depth-first", depth=3)
-    assert web.asked() == ["/", "/b.html", "/b1.html", "/a.html", "/a1.html"]
+    assert web.requested_paths() == ["/", "/b.html", "/b1.html", "/a.html", "/a1.html"]
 
 
 def test_best_first_fetches_the_highest_priority(
@@ -354,4 +354,4 @@ def test_best_first_fetches_the_highest_priority(
     monkeypatch.setattr(UrlStore, "admitted", scored)
     web = serve(many(9))
     run(web.url(), strategy="best-first")
-    assert web.asked() == ["/", *(f"/{number}.html" for number in reversed(range(9)))]
+    assert web.requested_paths() == ["/", *(f"/{number}.html" for number in reversed(range(9)))]

@@ -100,7 +100,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ran
 @pytest.mark.parametrize(
     "strategy", ["breadth-first", pytest.param("depth-first", marks=pytest.mark.prove)]
 )
-def test_call_fetches_exactly_the_unvisited_pages_within_its_depth(
+def test_crawl_fetches_exactly_the_unvisited_pages_within_its_depth(
     served: tuple[RandomWeb, Nginx], tmp_path: Path, strategy: str
 ) -> None:
     web, server = served
@@ -185,7 +185,7 @@ def test_decreased_depth_propagates_over_hosts_and_admits_further_pages(
     assert (first.depths()["/u.html"], "/v.html" in first.depths()) == (4, depth is None)
     mark = web.server.mark()
     second = run(web.url("/short.html"), scope="any", depth=depth)
-    assert web.asked(mark) == ["/short.html", *(["/v.html", "/w.html"] if depth else [])]
+    assert web.requested_paths(mark) == ["/short.html", *(["/v.html", "/w.html"] if depth else [])]
     depths = {"/t.html": 1, "/u.html": 2, "/v.html": 3, "/w.html": 4}
     assert depths.items() <= second.depths().items()
     assert_counts_add_up(second)
@@ -208,5 +208,8 @@ def test_depth_limits_do_not_apply_to_sitemaps(serve: ServeWeb, run: RunCrawl) -
     crawled = run(web.url())
     assert crawled.pages() == ["/", "/1.html", "/2.html", "/alone.html"]
     operations = Counter((str(row["operation"]), str(row["state"])) for row in crawled.rows("urls"))
-    assert (operations[("sitemap", "visited")], max(Counter(web.asked()).values())) == (1, 1)
+    assert (operations[("sitemap", "visited")], max(Counter(web.requested_paths()).values())) == (
+        1,
+        1,
+    )
     assert_counts_add_up(crawled)

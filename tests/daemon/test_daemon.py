@@ -26,7 +26,7 @@ from tests.daemon.daemons import LIMIT_S, QUICK, Running, collection, daemon, ro
 from tests.servers.disks import fill, small_disk
 from tests.servers.nginx import Nginx
 
-DEADLY = Path(__file__).with_name("deadly_daemon.py")
+CRASHING_DAEMON = Path(__file__).with_name("crashing_daemon.py")
 
 
 def check(workspace: Path) -> None:
@@ -40,7 +40,7 @@ def requested(server: Nginx) -> Counter[str]:
 
 
 @pytest.mark.proves("durability-signal")
-def test_collections_share_what_is_fetched_and_sigterm_commits(tmp_path: Path) -> None:
+def test_collections_share_responses_and_sigterm_commits(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.1", 20) as server:
         home = f"http://127.0.6.1:{server.port}/"
@@ -127,7 +127,7 @@ def _has_new_worker(running: Running, killed: int) -> bool:
 
 
 @pytest.mark.proves("durability-kill", "isolation-supervision")
-def test_a_killed_worker_is_started_again_and_nothing_is_fetched_twice(tmp_path: Path) -> None:
+def test_killed_worker_is_restarted_without_repeated_requests(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.3", 60) as server:
         slow = collection("one", f"http://127.0.6.3:{server.port}/", delay="30ms")
@@ -149,7 +149,7 @@ def test_a_killed_worker_is_started_again_and_nothing_is_fetched_twice(tmp_path:
 
 
 @pytest.mark.proves("isolation-children")
-def test_children_do_not_outlive_a_daemon_that_is_killed(tmp_path: Path) -> None:
+def test_children_end_with_a_killed_daemon(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with (
         site(tmp_path / "site", "127.0.6.4", 5) as server,
@@ -177,22 +177,22 @@ def test_children_do_not_outlive_a_daemon_that_is_killed(tmp_path: Path) -> None
     check(workspace)
 
 
-DEADLY_SITE = {
-    "deadly.html": "<p>This kills the parser.",
-    "index.html": '<a href="/deadly.html">d</a> <a href="/0.html">0</a>',
+CRASHING_SITE = {
+    "crashing.html": "<p>This kills the parser.",
+    "index.html": '<a href="/crashing.html">d</a> <a href="/0.html">0</a>',
 }
 
 
-def deadly_command(workspace: Path) -> tuple[str, ...]:
-    return (sys.executable, str(DEADLY), str(workspace))
+def crashing_command(workspace: Path) -> tuple[str, ...]:
+    return (sys.executable, str(CRASHING_DAEMON), str(workspace))
 
 
 @pytest.mark.proves("isolation-parser-crash")
-def test_a_page_that_kills_the_parser_is_put_in_quarantine(tmp_path: Path) -> None:
+def test_page_that_crashes_the_parser_is_excluded(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
-    with site(tmp_path / "site", "127.0.6.5", 1, DEADLY_SITE) as server:
+    with site(tmp_path / "site", "127.0.6.5", 1, CRASHING_SITE) as server:
         settings = QUICK + collection("one", f"http://127.0.6.5:{server.port}/")
-        with daemon(workspace, settings, command=deadly_command(workspace)) as running:
+        with daemon(workspace, settings, command=crashing_command(workspace)) as running:
             running.until(
                 lambda: any(row["reason"] == "parse_crashed" for row in running.rows("urls"))
             )
@@ -201,18 +201,18 @@ def test_a_page_that_kills_the_parser_is_put_in_quarantine(tmp_path: Path) -> No
             # garbage is collected periodically; the interval is shortened here
             running.until(lambda: "a cycle was collected" in running.errors)
             assert running.stop() == 0, running.errors
-        assert requested(server)["/deadly.html"] == 1
+        assert requested(server)["/crashing.html"] == 1
     assert "signal 11 (SIGSEGV), while parsing http://127.0.6.5" in running.errors
     assert {
-        row["error"] for row in rows(workspace, "visits") if row["url"].endswith("deadly.html")
+        row["error"] for row in rows(workspace, "visits") if row["url"].endswith("crashing.html")
     } == {"parse_crashed"}
-    url = f"http://127.0.6.5:{server.port}/deadly.html"
+    url = f"http://127.0.6.5:{server.port}/crashing.html"
     assert "parse_crashed" in lycosa(workspace, "explain", url)
     check(workspace)
 
 
 @pytest.mark.proves("isolation-parser-hang")
-def test_a_worker_that_hangs_at_a_page_is_killed(tmp_path: Path) -> None:
+def test_worker_that_hangs_during_parsing_is_killed(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(
         tmp_path / "site", "127.0.6.13", 0, {"index.html": "<p>This hangs the parser."}
@@ -220,7 +220,7 @@ def test_a_worker_that_hangs_at_a_page_is_killed(tmp_path: Path) -> None:
         settings = (
             "[run]\nrestarts = 0\n" + QUICK + collection("one", f"http://127.0.6.13:{server.port}/")
         )
-        with daemon(workspace, settings, command=(*deadly_command(workspace), "1000")) as running:
+        with daemon(workspace, settings, command=(*crashing_command(workspace), "1000")) as running:
             assert running.process.wait(LIMIT_S) == 1
     assert (
         f"killed by signal 9 (SIGKILL), while parsing http://127.0.6.13:{server.port}/"
@@ -229,24 +229,24 @@ def test_a_worker_that_hangs_at_a_page_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("isolation-supervision")
-def test_too_many_deaths_end_it_and_it_says_why(tmp_path: Path) -> None:
+def test_daemon_stops_with_a_reason_after_too_many_worker_deaths(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
-    with site(tmp_path / "site", "127.0.6.6", 1, DEADLY_SITE) as server:
+    with site(tmp_path / "site", "127.0.6.6", 1, CRASHING_SITE) as server:
         settings = (
             "[run]\nrestarts = 1\n" + QUICK + collection("one", f"http://127.0.6.6:{server.port}/")
         )
-        with daemon(workspace, settings, command=deadly_command(workspace)) as running:
+        with daemon(workspace, settings, command=crashing_command(workspace)) as running:
             children = running.family()
             assert running.process.wait(LIMIT_S) == 1
             _, alive = psutil.wait_procs(children, timeout=2)
             assert not alive
     last = running.errors.splitlines()[-1]
     assert "died 2 times in 10m, more than run.restarts (1) allows" in last
-    assert f"while parsing http://127.0.6.6:{server.port}/deadly.html" in last
+    assert f"while parsing http://127.0.6.6:{server.port}/crashing.html" in last
 
 
 @pytest.mark.proves("durability-full-disk")
-def test_a_disk_without_the_reserve_pauses_the_crawl_until_there_is_room(tmp_path: Path) -> None:
+def test_crawl_is_paused_while_the_disk_reserve_is_missing(tmp_path: Path) -> None:
     with (
         site(tmp_path / "site", "127.0.6.7", 80) as server,
         small_disk(tmp_path / "disk", "64m") as disk,
@@ -277,7 +277,7 @@ def test_a_disk_without_the_reserve_pauses_the_crawl_until_there_is_room(tmp_pat
 
 
 @pytest.mark.proves("durability-full-disk")
-def test_a_full_disk_is_waited_for_and_costs_no_restart(tmp_path: Path) -> None:
+def test_worker_restarts_without_penalty_when_a_full_disk_has_space_again(tmp_path: Path) -> None:
     with (
         site(tmp_path / "site", "127.0.6.8", 80) as server,
         small_disk(tmp_path / "disk", "64m") as disk,

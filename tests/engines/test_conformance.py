@@ -16,8 +16,8 @@ import pytest
 from lycosa.cluster.engine import Engine, Remote, Unreachable
 from lycosa.cluster.engines import local
 from lycosa.core.errors import UrlError, UsageError, WorkError
-from tests.engines import things
-from tests.engines.things import SampleObject
+from tests.engines import remote_objects
+from tests.engines.remote_objects import SampleObject
 from tests.waiting import until
 
 LIMIT_S = 60.0
@@ -145,7 +145,7 @@ def test_object_is_restarted_up_to_the_limit(engine: Engine, tmp_path: Path) -> 
 
 
 def test_failed_construction_is_reported_by_the_first_call(engine: Engine) -> None:
-    remote = engine.start("remote", things.fail_to_construct)
+    remote = engine.start("remote", remote_objects.fail_to_construct)
     with pytest.raises(Unreachable, match="construction failed"):
         remote.ask("count", timeout_s=LIMIT_S)
     until(lambda: not remote.alive())
@@ -174,25 +174,25 @@ def test_object_is_placed_on_the_requested_node(engine: Engine) -> None:
 
 
 def test_map_returns_results_in_the_order_of_the_items(engine: Engine) -> None:
-    assert list(engine.map(things.slow_square, range(8))) == [
+    assert list(engine.map(remote_objects.slow_square, range(8))) == [
         number * number for number in range(8)
     ]
-    assert list(engine.map(things.square, [])) == []
-    results = engine.map(things.square, iter(int, 1))
+    assert list(engine.map(remote_objects.square, [])) == []
+    results = engine.map(remote_objects.square, iter(int, 1))
     assert [next(results) for _ in range(5)] == [0] * 5
     results.close()  # type: ignore[attr-defined]
 
 
 def test_map_raises_what_the_function_raises(engine: Engine) -> None:
     with pytest.raises(UsageError, match="three is wrong"):
-        list(engine.map(things.fail_at_three, range(100)))
+        list(engine.map(remote_objects.fail_at_three, range(100)))
 
 
 def test_map_retries_an_item_whose_process_died(engine: Engine, tmp_path: Path) -> None:
     items = [(str(tmp_path), number) for number in range(5)]
-    assert list(engine.map(things.die_once, items)) == list(range(5))
+    assert list(engine.map(remote_objects.die_once, items)) == list(range(5))
     with pytest.raises(WorkError, match=r"die_always of 2 failed 2 times"):
-        list(engine.map(things.die_always, range(4), attempts=2))
+        list(engine.map(remote_objects.die_always, range(4), attempts=2))
 
 
 def test_a_remote_can_be_pickled(engine: Engine) -> None:
@@ -206,7 +206,7 @@ def test_a_remote_can_be_pickled(engine: Engine) -> None:
     remote.kill()
 
 
-def test_the_local_engine_is_certain_that_a_killed_process_has_ended(engine: Engine) -> None:
+def test_only_the_local_engine_reports_that_a_killed_process_has_ended(engine: Engine) -> None:
     remote = engine.start("remote", SampleObject, 5)
     until(lambda: responds(remote))
     assert not remote.has_ended()

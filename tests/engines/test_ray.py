@@ -27,7 +27,7 @@ from tests.cluster.test_cluster import (
 )
 from tests.daemon.daemons import daemon
 from tests.daemon.test_daemon import check
-from tests.engines import things
+from tests.engines import remote_objects
 from tests.engines.clusters import RayCluster, ray_cluster
 from tests.waiting import until
 
@@ -75,7 +75,7 @@ def call(
 
 
 @pytest.mark.proves("access-cluster")
-def test_nobody_joins_without_the_secret(cluster: RayCluster) -> None:
+def test_joining_requires_the_cluster_secret(cluster: RayCluster) -> None:
     secret = cluster.environment["RAY_AUTH_TOKEN"]
     for program, expected in ((DRIVER, "3 nodes"), (NODE, "joined")):
         text = program.format(address=cluster.address)
@@ -122,12 +122,12 @@ def test_node_needs_only_python_and_ray(
             with cluster.engine() as engine:
                 known = {str(each.node_id) for each in cluster.nodes}
                 (bare,) = [each.name for each in engine.nodes() if each.name not in known]
-                title = engine.start("title", things.Title, node=bare)
+                title = engine.start("title", remote_objects.Title, node=bare)
                 result, path = title.ask("of", b"<title>The dormouse</title>", timeout_s=600)
                 assert result == "The dormouse"
                 assert "py_modules" in path  # the code is shipped with the job
                 title.kill()
-                again = engine.start("title", things.Title, node=bare)
+                again = engine.start("title", remote_objects.Title, node=bare)
                 assert again.ask("of", b"<title>Again</title>", timeout_s=LIMIT_S)[0] == "Again"
             assert list(tmp_path.glob("lycosa/packages/*/selectolax"))
         finally:
@@ -135,7 +135,7 @@ def test_node_needs_only_python_and_ray(
 
 
 @pytest.mark.proves("cluster-driver")
-def test_a_cluster_of_one_machine_listens_on_loopback_alone_and_dies_with_its_driver() -> None:
+def test_local_ray_cluster_listens_on_loopback_only_and_ends_with_its_driver() -> None:
     program = """
 import time
 from lycosa.cluster.engines.ray import RayEngine
@@ -194,7 +194,7 @@ def arguments(cluster: RayCluster, workers: int | None) -> list[str]:
 
 
 @pytest.mark.proves("cluster-same-result")
-def test_four_workers_on_three_nodes_hold_what_one_process_holds(
+def test_four_workers_on_three_nodes_store_the_same_rows_as_one_process(
     tmp_path: Path, cluster: RayCluster
 ) -> None:
     with sites(tmp_path / "sites", "127.0.46", 12, 40) as web:
@@ -223,7 +223,7 @@ def hits(workspace: Path, query: str) -> list[tuple[str, float]]:
 
 
 @pytest.mark.proves("cluster-joining")
-def test_a_node_that_joins_has_work_within_ten_seconds(tmp_path: Path, cluster: RayCluster) -> None:
+def test_new_node_has_partitions_within_ten_seconds(tmp_path: Path, cluster: RayCluster) -> None:
     with sites(tmp_path / "sites", "127.0.47", 12, 80) as web:
         before = {str(node.node_id) for node in cluster.nodes}
         workspace = tmp_path / "w"

@@ -190,7 +190,7 @@ def test_a_url_of_two_collections_is_two_documents(
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_an_export_survives_each_failure(
+def test_export_retries_after_each_failure(
     workspace: Workspace, claim: Claim, cluster: Cluster, fault: str
 ) -> None:
     put(workspace, claim, range(60))
@@ -287,7 +287,7 @@ def test_retry_after_is_obeyed() -> None:
 
 
 @pytest.mark.proves("consistency-purge-derived")
-def test_exclusions_and_purges_arrive_as_deletions(
+def test_exclusions_and_purges_are_sent_as_deletions(
     workspace: Workspace, claim: Claim, cluster: Cluster
 ) -> None:
     put(workspace, claim, range(48))

@@ -366,7 +366,7 @@ export_library(Workspace.open(sys.argv[1]), sys.argv[2], FORMATS["xml"], Library
 
 
 @pytest.mark.proves("durability-export-kill")
-def test_killed_at_any_step_it_goes_on(tmp_path: Path) -> None:
+def test_killed_export_is_resumed(tmp_path: Path) -> None:
     workspace = create_workspace(tmp_path / "w", numbered_pages(120))
     export(workspace, tmp_path / "whole", file_bytes=20_000)
     expected = content(tmp_path / "whole")

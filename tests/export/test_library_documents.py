@@ -10,7 +10,7 @@ from bench.commands import build, run, validate
 
 from tests.crawl.kills import run_json
 from tests.crawl.sessions import LaterClock, collection, work
-from tests.page.made import pdf
+from tests.page.document_files import pdf
 from tests.servers.nginx import Server, nginx
 
 _DAY_MS = 86_400_000

@@ -15,7 +15,7 @@ from lycosa.export.markdown.pages import export_llms, export_markdown, markdown_
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Server, nginx
-from tests.site.paper import crawled
+from tests.site.editable_site import crawled
 
 PROSE = "This is a sentence of prose that is long enough to be main text, and it has no links."
 MENU = "<nav><ul><li><a href=/>Home</a><li><a href=/docs/install.html>Install</a></ul></nav>"

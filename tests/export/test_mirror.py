@@ -25,7 +25,7 @@ from tests.export.folders import content
 from tests.servers.ftp import ftp
 from tests.servers.nginx import Server, nginx
 from tests.servers.system import require_program
-from tests.site.paper import crawled
+from tests.site.editable_site import crawled
 
 CACHE = Path.home() / ".cache/lycosa-sites"
 PNG = bytes.fromhex(

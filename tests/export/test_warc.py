@@ -243,7 +243,7 @@ def test_a_second_warc_export_gives_the_same_bytes(workspace: Workspace, tmp_pat
 
 
 @pytest.mark.proves("durability-export-kill")
-def test_an_interrupted_export_goes_on_where_it_stopped(
+def test_interrupted_export_is_resumed_after_its_last_file(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     complete = export_warc(workspace, tmp_path / "whole", max_file_bytes=20_000)

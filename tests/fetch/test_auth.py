@@ -18,7 +18,7 @@ from lycosa.fetch.login import FORM_TYPE, Form, asks_for_password, read_form
 from lycosa.http.fields import without_sessions
 from lycosa.url.domain import Domains, bundled_suffix_list
 from tests.fetch.fetching import allowed, fetch, keep_alive_listener, open_fetcher, run
-from tests.servers.members import PASSWORD, USER, Members, members
+from tests.servers.members import PASSWORD, USER, Members, served_site
 
 SETTINGS = [
     BasicAuth(url="https://h.example/club", user="w", password_env="P"),
@@ -176,7 +176,7 @@ def test_password_field_is_detected() -> None:
 
 def test_form_is_posted_once_and_the_next_request_is_a_get() -> None:
     body = f"token=t%261&user={USER}&pass={PASSWORD}".encode()
-    with members(Members()) as site, open_fetcher([("127.0.0.1", site.port)]) as fetcher:
+    with served_site(Members()) as site, open_fetcher([("127.0.0.1", site.port)]) as fetcher:
         [posted] = run(
             fetcher,
             [
@@ -188,8 +188,8 @@ def test_form_is_posted_once_and_the_next_request_is_a_get() -> None:
             ],
         )
         [got] = run(fetcher, [Request(site.url("/welcome"))])
-    assert [(each.method, each.body) for each in site.asked] == [("POST", body), ("GET", b"")]
-    assert site.asked[0].headers["content-length"] == str(len(body))
+    assert [(each.method, each.body) for each in site.requests] == [("POST", body), ("GET", b"")]
+    assert site.requests[0].headers["content-length"] == str(len(body))
     assert (posted.status, got.status) == (302, 200)
     assert posted.request_head.startswith(b"POST /login HTTP/1.1\r\n")
     assert got.request_head.startswith(b"GET /welcome HTTP/1.1\r\n")

@@ -178,7 +178,7 @@ FAILS = {
 
 @pytest.mark.proves("isolation-browser")
 @pytest.mark.prove
-def test_hostile_pages_cost_themselves() -> None:
+def test_hostile_pages_do_not_affect_other_pages() -> None:
     """Each hostile page is rendered together with two ordinary pages, which are not affected."""
     with rendering() as render:
         for name, markup in HOSTILE.items():
@@ -206,7 +206,7 @@ def test_navigation_by_script_becomes_a_refresh(render: Rendering) -> None:
 
 
 @pytest.mark.proves("isolation-browser-state")
-def test_the_browser_is_told_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_of_the_browser_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LYCOSA_TEST_PASSWORD", "spider")
     process = BrowserProcess(
         require_program("chromium"), largest_message=2**20, sandbox=os.geteuid() != 0
@@ -218,7 +218,7 @@ def test_the_browser_is_told_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.proves("isolation-browser")
-def test_a_hostile_page_and_the_one_after_it(render: Rendering) -> None:
+def test_page_after_a_hostile_page_is_rendered(render: Rendering) -> None:
     hostile, ordinary = job(HOSTILE["endless alerts"]), job(ORDINARY)
     render(hostile, ordinary)
     assert hostile.error
@@ -241,7 +241,7 @@ def test_memory_is_bounded() -> None:
 
 @pytest.mark.proves("isolation-browser")
 @pytest.mark.prove
-def test_a_browser_that_dies_is_started_again() -> None:
+def test_killed_browser_is_restarted() -> None:
     with rendering() as render:
         render(job("<p>first"))
         devtools = render.browser._devtools
@@ -262,7 +262,7 @@ def test_a_browser_that_dies_is_started_again() -> None:
 
 
 @pytest.mark.proves("politeness-rendering", "isolation-browser-network")
-def test_nothing_gets_out_but_through_us(render: Rendering) -> None:
+def test_browser_has_no_network_access(render: Rendering) -> None:
     """A page tries every kind of connection; no packet of its browser arrives by TCP or UDP."""
     with (
         socket.create_server(("127.0.0.1", 0)) as tcp,
@@ -321,7 +321,7 @@ def test_nothing_gets_out_but_through_us(render: Rendering) -> None:
 
 
 @pytest.mark.proves("isolation-children")
-def test_who_kills_the_worker_ends_the_browser(tmp_path: Path) -> None:
+def test_browser_ends_with_a_killed_worker(tmp_path: Path) -> None:
     """The browser ends when its pipes close."""
     require_program("chromium")
     script = (

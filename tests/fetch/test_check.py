@@ -12,7 +12,7 @@ from lycosa.core.clock import SystemClock
 from lycosa.fetch.check import Check, CheckRunner
 from lycosa.fetch.guard import AddressGuard
 from tests.servers.certificates import make_certificate
-from tests.servers.moody import ControllableServer, expired_certificate
+from tests.servers.controllable_server import ControllableServer, expired_certificate
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def test_each_check_uses_a_new_connection_and_measures_its_steps() -> None:
             assert check.first_byte_ms is not None
             assert check.tls_ms is None
             assert check.certificate_until is None
-        assert server.connections == len(server.asked) == 3
+        assert server.connections == len(server.arrival_times) == 3
 
 
 def test_timeouts_refusals_and_unknown_names_are_distinguished() -> None:

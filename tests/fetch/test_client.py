@@ -331,7 +331,7 @@ def test_descriptors_beyond_the_limit_of_select(server: HostileServer) -> None:
      ("http://a$b.test/", "name_unknown"),
      ("http://nowhere.invalid/", "name_unknown"), ("http://[::g]/", "dns"), ("http://a.test:99999/", "name_unknown")],
 )  # fmt: skip
-def test_what_cannot_be_fetched_is_an_outcome_too(url: str, error: str) -> None:
+def test_invalid_request_has_an_error(url: str, error: str) -> None:
     with open_fetcher([]) as fetcher:
         exchange = fetch(fetcher, url)
     assert (exchange.status, exchange.error, exchange.request_head) == (0, error, b"")
@@ -366,7 +366,7 @@ def test_port_that_never_accepts_is_connect_timeout() -> None:
 
 
 @pytest.mark.proves("limits-size")
-def test_a_body_of_exactly_the_limit_is_whole_and_one_byte_more_is_not() -> None:
+def test_body_is_truncated_only_above_the_limit() -> None:
     for size, truncated in ((2048, ""), (2049, "length")):
         with (
             listener(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * size) as (origin, _),
@@ -382,7 +382,7 @@ def test_a_body_of_exactly_the_limit_is_whole_and_one_byte_more_is_not() -> None
 
 
 @pytest.mark.proves("politeness-cookies")
-def test_nothing_is_taken_from_the_environment(
+def test_proxies_netrc_and_cookies_of_the_environment_are_ignored(
     monkeypatch: pytest.MonkeyPatch, tmp_path: object, server: HostileServer
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):

@@ -78,7 +78,7 @@ def test_body_of_an_unwanted_type_is_not_read(files: Path) -> None:
 
 
 @pytest.mark.proves("access-redirects")
-def test_data_comes_from_where_the_control_connection_leads() -> None:
+def test_data_connection_uses_the_address_of_the_control_connection() -> None:
     """The address in the server's PASV response is ignored; it could be an internal host."""
     for address in ("10.0.0.1", "127.0.0.1", "192.0.2.1"):
         with false_address_ftp(address) as port, open_fetcher([(LOCAL, port)]) as fetcher:
@@ -188,7 +188,7 @@ def test_gopher_error_item_is_a_404() -> None:
 
 
 @pytest.mark.proves("limits-size")
-def test_a_greeting_without_end() -> None:
+def test_endless_ftp_greeting_is_an_error() -> None:
     with flooding_ftp() as port, open_fetcher([(LOCAL, port)]) as fetcher:
         exchange = fetch(fetcher, f"ftp://{LOCAL}:{port}/")
         assert (exchange.error, exchange.response_head) == (FetchError.HEADERS_TOO_LARGE, b"")

@@ -38,7 +38,7 @@ def test_public_addresses_are_permitted(ip: str) -> None:
 
 @pytest.mark.proves("access-addresses")
 @pytest.mark.parametrize("ip", NOT_PUBLIC)
-def test_other_addresses_are_not(ip: str) -> None:
+def test_other_addresses_are_not_permitted(ip: str) -> None:
     assert not is_public(ip)
     assert not AddressGuard([("other.test", 80), ("example.org", 81)]).permits(
         ip, 80, "example.org"
@@ -58,7 +58,7 @@ def test_other_addresses_are_not(ip: str) -> None:
         ("10.0.0.1", 80, "other.test", False),
     ],
 )
-def test_a_named_host_may_be_private_at_its_port_only(
+def test_named_host_is_permitted_to_be_private_at_its_port_only(
     ip: str, port: int, host: str, permitted: bool
 ) -> None:
     guard = AddressGuard([("Intranet.Test", 8080), ("::1", 80), ("10.0.0.1", 80)])
@@ -82,7 +82,7 @@ def test_nothing_is_sent_to_a_refused_address(server: HostileServer) -> None:
 
 
 @pytest.mark.proves("access-dns-rebinding")
-def test_a_name_that_resolves_to_loopback_passes_only_if_it_is_named() -> None:
+def test_name_that_resolves_to_loopback_is_permitted_only_if_it_is_named() -> None:
     """The name `localhost` resolves to 127.0.0.1; the guard decides by name and port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -114,7 +114,7 @@ def test_a_name_that_resolves_to_loopback_passes_only_if_it_is_named() -> None:
         )
     ],
 )
-def test_no_redirect_leads_inside(name: str, server: HostileServer) -> None:
+def test_redirects_to_private_addresses_are_refused(name: str, server: HostileServer) -> None:
     with open_fetcher(server.allowed()) as fetcher:
         location = parse_head(fetch(fetcher, server.url(name)).response_head).get("location")
         assert location is not None

@@ -113,7 +113,7 @@ def test_recorded_requests_equal_the_received_ones(
 
 
 @pytest.mark.proves("limits-time")
-def test_a_hanging_host_does_not_hold_up_another(server: HostileServer) -> None:
+def test_hanging_host_does_not_delay_another(server: HostileServer) -> None:
     hanging = [
         name
         for name in (
@@ -149,7 +149,7 @@ def test_front_page_links_to_every_endpoint(server: HostileServer) -> None:
 
 @pytest.mark.proves("politeness-robots-unreachable")
 @pytest.mark.parametrize("host", ROBOTS_HOSTS, ids=lambda host: host.name)
-def test_each_bad_robots_txt_is_understood(host: RobotsHost, server: HostileServer) -> None:
+def test_verdict_of_each_unusual_robots_txt(host: RobotsHost, server: HostileServer) -> None:
     open_for_host = open_impatient_fetcher if host.error in LIMITS else open_fetcher
     with open_for_host(server.allowed()) as fetcher:
         exchange = fetch(fetcher, f"{server.origin(host.name)}/robots.txt")
@@ -220,7 +220,7 @@ def mutate(random_: random.Random) -> bytes:
 
 @pytest.mark.proves("limits-outcome")
 @pytest.mark.parametrize("seed", range(4))
-def test_mutated_answers(seed: int) -> None:
+def test_mutated_responses_have_consistent_exchanges(seed: int) -> None:
     random_ = random.Random(seed)
     answers = [mutate(random_) for _ in range(COUNT)]
 

@@ -76,7 +76,7 @@ def allowed(body: str, path: str, agent: str = AGENT) -> bool:
         ("a web page", "<!doctype html><html><body>User-agent: *<br>Disallow: /</body></html>", "/a", True),
     ],
 )  # fmt: skip
-def test_by_clause(clause: str, body: str, path: str, expected: bool) -> None:
+def test_verdict_by_rfc_9309_clause(clause: str, body: str, path: str, expected: bool) -> None:
     assert allowed(body, path) is expected, clause
 
 
@@ -124,7 +124,7 @@ def test_crawl_delay(body: str, delay: int | None) -> None:
     assert Robots(body, AGENT).crawl_delay_ms() == delay
 
 
-def test_sitemaps_belong_to_no_group() -> None:
+def test_sitemaps_are_independent_of_user_agent_groups() -> None:
     body = (
         "Sitemap: https://a.test/1.xml\nUser-agent: x\nDisallow: "
         "/\nsitemap:https://a.test/2.xml\nSitemap: https://a.test/1.xml\nSitemap:\n"
@@ -220,7 +220,9 @@ LINES = st.lists(
 @pytest.mark.proves("politeness-robots")
 @given(LINES, st.text("ab/", max_size=5))
 @settings(max_examples=200)
-def test_the_verdict_is_protegos_and_the_line_agrees(lines: list[str], path: str) -> None:
+def test_verdict_equals_that_of_protego_and_matches_the_deciding_line(
+    lines: list[str], path: str
+) -> None:
     """Records between user agents are left out, because protego differs from the RFC there; tokens
     are exact.
     """

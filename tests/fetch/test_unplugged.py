@@ -61,7 +61,9 @@ def recording_server() -> Iterator[tuple[int, list[str]]]:
 @pytest.mark.parametrize(
     ("unacknowledged_ms", "requested"), [(0, ["/first", "/second"]), (LIMIT_MS, ["/first"])]
 )
-def test_a_request_is_not_delivered_later(unacknowledged_ms: int, requested: list[str]) -> None:
+def test_unacknowledged_request_is_not_delivered_after_the_timeout(
+    unacknowledged_ms: int, requested: list[str]
+) -> None:
     """The network fails while a connection is open; the client sends a request and stops; the
     network recovers. Without a limit, the kernel then delivers the request.
     """

@@ -19,13 +19,13 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteScope
 from tests.cli.conftest import run
-from tests.site.paper import Paper, crawled, kill_often, paper, stored_texts
+from tests.site.editable_site import EditableSite, crawled, editable_site, kill_often, stored_texts
 
 QUIET = parse_config("", overrides=("crawl.patience=1s",))
 DAY_MS = 86_400_000
 
 
-def write_site(site: Paper, pages: int = 12) -> None:
+def write_site(site: EditableSite, pages: int = 12) -> None:
     """Write a binary tree of pages below `/docs/` with links out of the tree."""
     site.page("/", "Home.", "/docs/1", "/other")
     site.page("/other", "The Needle elsewhere.")
@@ -42,7 +42,7 @@ def write_site(site: Paper, pages: int = 12) -> None:
         )
 
 
-def found_urls(root: str, ordered: Ordered, site: Paper) -> list[str]:
+def found_urls(root: str, ordered: Ordered, site: EditableSite) -> list[str]:
     results = FindResults(root, ordered)
     matches = list(results.fresh())
     assert (results.left(), len({each.url for each in matches})) == (0, len(matches))
@@ -58,7 +58,7 @@ def paths_with_needle(pages: int = 12) -> list[str]:
 
 
 def find_in_site(
-    root: str, site: Paper, texts: list[str], max_age_ms: int = DAY_MS, path: str = "/docs/1"
+    root: str, site: EditableSite, texts: list[str], max_age_ms: int = DAY_MS, path: str = "/docs/1"
 ) -> Ordered:
     start = SiteScope.of(f"{site.origin}{path}")
     ordered = order_in_site(root, texts, [], start, "default", max_age_ms)
@@ -72,7 +72,7 @@ def root(tmp_path: Path) -> str:
 
 
 def test_stored_pages_are_searched_in_every_script(root: str) -> None:
-    with paper("127.0.7.81") as site:
+    with editable_site("127.0.7.81") as site:
         site.page("/", "Wolf, WOLF und Wölfe", "/zh", "/ar", "/hi", "/gone")
         site.page("/zh", "今天北京的天气很好。北京欢迎你")
         site.page("/ar", "قالت وزارة الصحة إن الوزارة وَزارة")
@@ -111,28 +111,31 @@ def test_stored_pages_are_searched_in_every_script(root: str) -> None:
 
 
 def test_links_of_the_site_are_searched_and_stored_copies_reused(root: str) -> None:
-    with paper("127.0.7.82") as site:
+    with editable_site("127.0.7.82") as site:
         write_site(site)
         assert found_urls(root, find_in_site(root, site, ["Needle"]), site) == paths_with_needle()
-        assert set(site.asked) == {"/robots.txt", *(f"/docs/{number}" for number in range(1, 13))}
-        assert set(site.asked.values()) == {1}
-        site.asked.clear()
+        assert set(site.request_counts) == {
+            "/robots.txt",
+            *(f"/docs/{number}" for number in range(1, 13)),
+        }
+        assert set(site.request_counts.values()) == {1}
+        site.request_counts.clear()
         assert len(found_urls(root, find_in_site(root, site, ["needle", "hay"]), site)) == 12
-        assert not site.asked  # all stored copies are newer than the limit
+        assert not site.request_counts  # all stored copies are newer than the limit
         site.page("/docs/5", "Page 5 has a Needle now.", "/docs/10", "/docs/11", "/docs/13")
         site.page("/docs/13", "A new Needle.")
         third = find_in_site(root, site, ["Needle"], max_age_ms=0)
         assert found_urls(root, third, site) == sorted(
             [*paths_with_needle(), "/docs/5", "/docs/13"]
         )
-        assert {site.asked[f"/docs/{number}"] for number in range(1, 14)} == {1}
+        assert {site.request_counts[f"/docs/{number}"] for number in range(1, 14)} == {1}
     rows = url_rows(root, pl.col("operation") == f"find:{third.order.id}")
     assert set(rows["state"]) == {"visited"}
     assert verify(Workspace.open(root)).ok
 
 
 def test_missing_pages_and_cancelled_searches(root: str) -> None:
-    with paper("127.0.7.83") as site:
+    with editable_site("127.0.7.83") as site:
         write_site(site, 6)
         find_in_site(root, site, ["Needle"], path="/")
         with_missing = find_in_site(root, site, ["Needle"], path="/")
@@ -149,33 +152,33 @@ def test_missing_pages_and_cancelled_searches(root: str) -> None:
 
 
 def test_a_search_of_submitted_urls_follows_links_of_the_collection(root: str) -> None:
-    with paper("127.0.7.84") as site:
+    with editable_site("127.0.7.84") as site:
         write_site(site, 3)
         crawled(root, f"{site.origin}/docs/2")
-        before = dict(site.asked)
+        before = dict(site.request_counts)
         ordered = submit_find(root, QUIET, [f"{site.origin}/"], ["Needle"], [], "default", DAY_MS)
         crawled(root)
         assert found_urls(root, ordered, site) == ["/docs/3", "/other"]
-        assert site.asked["/docs/2"] == before["/docs/2"] == 1
+        assert site.request_counts["/docs/2"] == before["/docs/2"] == 1
         with pytest.raises(UsageError, match="nothing was submitted"):
             submit_find(root, QUIET, ["http://elsewhere.example/"], ["x"], [], "default", DAY_MS)
     assert len(list(Path(root, "watches").iterdir())) == 1
 
 
 def test_a_search_of_a_site_fetches_no_other_site(root: str) -> None:
-    with paper("127.0.7.85") as site, paper("127.0.7.86") as other:
+    with editable_site("127.0.7.85") as site, editable_site("127.0.7.86") as other:
         write_site(site, 3)
         other.page("/", "Another site", "/more")
         other.page("/more", "More of it")
         crawled(root, f"{other.origin}/", depth=0)
-        other.asked.clear()
+        other.request_counts.clear()
         find_in_site(root, site, ["Needle"])
-        assert not other.asked
+        assert not other.request_counts
 
 
 CRAWL = """
 import sys
-from tests.site.paper import crawled
+from tests.site.editable_site import crawled
 from lycosa.config.reading import parse_config
 crawled(sys.argv[1], sys.argv[2], site=sys.argv[2], config=parse_config("", overrides=("crawl.patience=1s", "crawl.commit_pages=7")))
 """
@@ -184,7 +187,7 @@ crawled(sys.argv[1], sys.argv[2], site=sys.argv[2], config=parse_config("", over
 @pytest.mark.parametrize("count", [1, pytest.param(12, marks=pytest.mark.prove)])
 def test_kill_nine_finds_each_match_once(tmp_path: Path, count: int) -> None:
     root, pages = str(tmp_path / "w"), 45
-    with paper("127.0.7.87") as site:
+    with editable_site("127.0.7.87") as site:
         write_site(site, pages)
         start = f"{site.origin}/docs/1"
         ordered = order_in_site(root, ["Needle"], [], SiteScope.of(start), "default", DAY_MS)
@@ -195,7 +198,7 @@ def test_kill_nine_finds_each_match_once(tmp_path: Path, count: int) -> None:
 
 def test_the_command_prints_matches(tmp_path: Path) -> None:
     find = functools.partial(run, "find", "-w", str(tmp_path / "w"), "--set", "crawl.patience=1s")
-    with paper("127.0.7.88") as site:
+    with editable_site("127.0.7.88") as site:
         write_site(site, 3)
         done = find("Needle", "--site", f"{site.origin}/docs/1", "--crawl", "--delay=0", "--json")
         document = json.loads(done.out)

@@ -6,5 +6,5 @@ import pytest
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _no_fsync(quick: None) -> None:
+def _no_fsync(no_fsync: None) -> None:
     """Skip fsync; power cuts are tested in tests/trust."""

@@ -241,7 +241,7 @@ def test_every_window_is_within_the_budget_plus_ten_minutes() -> None:
 
 
 @pytest.mark.proves("limits-recrawl")
-def test_a_budget_saves_up_ten_minutes_and_not_more() -> None:
+def test_budget_accumulates_at_most_ten_minutes() -> None:
     budget = Budget(1_440.0, START)
     later = START + 10 * DAY_MS
     assert sum(budget.take(later, later) for _ in range(100)) == 10

@@ -60,7 +60,7 @@ def test_connections_per_host_may_exceed_those_of_the_domain() -> None:
 
 
 @pytest.mark.proves("politeness-domain")
-def test_a_domain_is_asked_as_if_it_were_two_hosts() -> None:
+def test_domain_has_two_connections() -> None:
     clocks = Clocks(ClockRules())
     clocks.started(1, SITE, 0)
     assert clocks.ready_at(2, SITE) == 0
@@ -136,7 +136,7 @@ def test_ready_times_after_fetches_from_the_first_host(
 
 
 @pytest.mark.proves("politeness-domain")
-def test_after_a_429_the_whole_domain_rests() -> None:
+def test_429_pauses_the_whole_domain() -> None:
     clocks = Clocks(ClockRules())
     fetch(clocks, 1, 0, 10, 120_000)
     clocks.delay_domain(SITE, 10, 120_010)
@@ -203,7 +203,7 @@ def test_undone_request_leaves_no_pause() -> None:
 
 
 @pytest.mark.proves("politeness-workers")
-def test_a_host_that_is_taken_up_counts_as_fetched_at_the_claim() -> None:
+def test_restored_host_counts_as_fetched_at_the_claim() -> None:
     now_ms, monotonic = 1_700_000_000_000, 9_000
     clocks = Clocks(ClockRules(), claimed_at=8_000)
     clocks.restore(1, SITE, 5_000, not_before=now_ms - 100, now_ms=now_ms, monotonic_ms=monotonic)
@@ -244,7 +244,7 @@ def test_unneeded_clocks_are_removed() -> None:
     assert len(clocks) == 1
 
 
-def test_clocks_in_use_survive_growth() -> None:
+def test_clocks_in_use_are_kept_when_tables_grow() -> None:
     clocks = Clocks(ClockRules())
     for number in range(20_000):
         clocks.started(number, f"site{number}.test", 0)
@@ -475,7 +475,7 @@ TestClocks.settings = settings(max_examples=150, stateful_step_count=50)
 
 
 @pytest.mark.proves("politeness-address")
-def test_workers_share_what_an_address_is_given() -> None:
+def test_workers_share_the_connections_of_an_address() -> None:
     clocks = Clocks(ClockRules(address_connections=4))
     clocks.share(2)
     for number in (1, 2):

@@ -153,7 +153,7 @@ def test_server_order_is_unvisited_hosts_then_by_last_visit() -> None:
     ]
 
 
-def test_unvisited_rest_reports_an_inactive_unvisited_host() -> None:
+def test_inactive_unvisited_host_is_reported_when_due() -> None:
     hosts = directory([5, 50])
     hosts.set(0, visited=1)
     assert [hosts.has_unvisited_due(now) for now in (5, 49, 50)] == [False, False, True]

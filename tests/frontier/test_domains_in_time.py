@@ -154,7 +154,7 @@ def test_crawl_is_polite_complete_and_as_fast_as_permitted(places: int) -> None:
 
 
 @pytest.mark.parametrize("places", [1, 2, 5])
-def test_hosts_of_a_domain_take_turns(places: int) -> None:
+def test_hosts_of_a_domain_alternate(places: int) -> None:
     """The second page of a host is fetched after the first pages of all hosts of the domain."""
     hosts = 300
     log, _ = crawl([Site(key, "large.test", 4, 5, 1_000) for key in range(1, hosts + 1)], places)
@@ -231,7 +231,7 @@ AFTER_AN_OUTAGE = list(accumulate([True] * 100 + [False] * 4, failures_after, in
         ),
     ],
 )
-def test_every_figure_is_that_of_the_code(statement: str, is_true: bool) -> None:
+def test_figures_of_the_webmaster_page_equal_the_code(statement: str, is_true: bool) -> None:
     assert statement in PAGE
     assert is_true
 
@@ -245,7 +245,7 @@ def test_every_figure_is_that_of_the_code(statement: str, is_true: bool) -> None
         ("| connections per IP address | 4 | 0 (no limit) to 256 |", "address_connections", 0, 256),
     ],
 )
-def test_limits_that_an_operator_can_set_are_those_of_the_page(
+def test_limits_of_settings_equal_the_webmaster_page(
     row: str, setting: str, least: int, most: int
 ) -> None:
     assert row in PAGE
@@ -256,7 +256,7 @@ def test_limits_that_an_operator_can_set_are_those_of_the_page(
             Collection.model_validate({setting: value})
 
 
-def test_examples_of_the_page_behave_as_described() -> None:
+def test_examples_of_the_webmaster_page_behave_as_described() -> None:
     agent, rules, away = (re.sub(r"^    ", "", block, flags=re.M) for block in BLOCKS)
     sent = default_fields(FetchSettings(contact="https://newsroom.example/crawler"))
     assert agent.strip().encode() in [bytes(line) for line in sent]

@@ -151,7 +151,7 @@ def test_claim_counts_as_the_age_of_equal_staleness() -> None:
     assert claimed_interval(1.0, 0.2, 0.9, 0.0) == 0.0
 
 
-def test_correction_steers_towards_the_budget() -> None:
+def test_correction_adjusts_the_threshold_to_the_budget() -> None:
     assert steer(1.0, 200, 1_000) < 1.0 < steer(1.0, 5_000, 1_000)
     assert steer(1.0, 20, 10) < steer(1.0, 2_000, 1_000)  # few fetches: weak evidence
     assert steer(1.3, 0, 0) < 1.3  # decays
@@ -161,8 +161,8 @@ def test_correction_steers_towards_the_budget() -> None:
     assert 1.5 < correction <= 2.0
 
 
-def test_a_small_web_in_simulation() -> None:
-    """The full simulation is `test_close_to_the_optimum_and_better_than_simple_rules`."""
+def test_fresh_policy_is_better_than_uniform_on_a_small_web() -> None:
+    """The full simulation is `test_fresh_policy_is_close_to_the_optimum_and_better_than_simple_policies`."""
     fresh, learned, uniform = (
         run(policy, 1, 60, pages=600, days=20) for policy in ("fresh", "learned", "uniform")
     )
@@ -178,7 +178,9 @@ SIMPLE_POLICIES = ("uniform", "proportional", "adaptive")
 @pytest.mark.prove
 @pytest.mark.parametrize("budget", [1_000, 5_000])
 @pytest.mark.parametrize("seed", [11, 12])  # not used for choosing constants
-def test_close_to_the_optimum_and_better_than_simple_rules(seed: int, budget: int) -> None:
+def test_fresh_policy_is_close_to_the_optimum_and_better_than_simple_policies(
+    seed: int, budget: int
+) -> None:
     results = [run(policy, seed, budget) for policy in ("fresh", "learned", *SIMPLE_POLICIES)]
     assert below_floors(results, FLOORS) == []
 

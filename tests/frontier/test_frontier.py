@@ -152,7 +152,7 @@ def test_removed_urls_are_not_returned() -> None:
     st.integers(1, 3),
     st.integers(1, 20),
 )
-def test_every_url_comes_once_and_pauses_hold(
+def test_every_url_is_returned_once_and_pauses_are_observed(
     urls: list[tuple[int, int, int]], per_host: int, pause: int
 ) -> None:
     frontier = Frontier(Clocks(ClockRules(per_host, per_host)))

@@ -216,7 +216,7 @@ def graphs(draw: st.DrawFn) -> dict[Page, list[Page]]:
     stops=st.lists(st.integers(1, 12), max_size=2),
 )
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_every_url_is_given_once_and_none_is_lost(
+def test_every_url_is_returned_exactly_once(
     tmp_path_factory: pytest.TempPathFactory,
     graph: dict[Page, list[Page]],
     hosts: int,
@@ -296,7 +296,7 @@ def test_server_first_visits_every_known_host_before_any_second_visit(
     assert firsts[-1] < len(sizes) + 2 * hosts
 
 
-def test_domain_with_many_hosts_does_not_occupy_all_active_hosts(tmp_path: Path) -> None:
+def test_domain_with_many_hosts_does_not_use_all_active_slots(tmp_path: Path) -> None:
     """Hosts that wait for a connection of their domain are parked, and others are activated."""
     pages = unlinked_pages(40, 2)
     workspace = Workspace.create(str(tmp_path / "w"))

@@ -63,7 +63,7 @@ LARGE_FACTOR_RULES = DelayRules(delay_ms=0, courtesy_factor=100, max_delay_ms=60
         ({"duration_ms": 20, "slow_down": 8.0, "retry_after_ms": 60_000}, "retry_after", 60_000),
     ],
 )
-def test_the_pause_is_the_largest_of_what_is_asked(
+def test_pause_is_the_longest_required_delay(
     inputs: dict[str, int], rule: str, expected: int
 ) -> None:
     assert pause_ms(reasons(RULES, **inputs)) == expected
@@ -97,7 +97,7 @@ def test_reasons_are_sorted_longest_first() -> None:
 
 
 @pytest.mark.proves("politeness-crawl-delay")
-def test_no_delay_means_none_but_what_the_site_asks_for_still_holds() -> None:
+def test_zero_delay_still_observes_crawl_delay() -> None:
     free = DelayRules(0, 0, 600_000, 5_000)
     assert (
         pause_ms(reasons(free, duration_ms=5_000))
@@ -112,7 +112,7 @@ def test_configured_delay_may_exceed_max_delay() -> None:
     assert pause_ms(reasons(DelayRules(900_000, 10, 600_000), duration_ms=100_000)) == 900_000
 
 
-def test_transfer_time_excludes_our_own_waiting() -> None:
+def test_transfer_time_excludes_waiting_of_the_crawler() -> None:
     assert transfer_ms(5_200, 5_000) == 200
     assert transfer_ms(5, 6) == 0  # both values are rounded
     assert transfer_ms(10_000, 0, sent=False) == 0  # no connection was established
@@ -125,7 +125,7 @@ def test_delay_rules_of_a_collection() -> None:
 
 
 @pytest.mark.proves("politeness-domain")
-def test_what_a_fetch_means_for_the_rest_of_its_domain() -> None:
+def test_domain_pauses_after_a_fetch() -> None:
     down = reasons(RULES, duration_ms=20, failures=20)
     assert domain_pause_ms(down) == 1_000
     assert domain_wide_pause_ms(0, down) == 0  # the host name does not resolve
@@ -179,7 +179,7 @@ def test_jitter_does_not_shorten_a_back_off_close_to_the_cap() -> None:
 
 
 @pytest.mark.proves("politeness-back-off")
-def test_failures_are_forgiven_step_by_step() -> None:
+def test_failure_count_decreases_with_each_success() -> None:
     assert failures_after(0, True) == 1
     assert failures_after(0, False) == failures_after(1, False) == 0
     after = list(accumulate([True] * 30 + [False] * 4, failures_after, initial=0))

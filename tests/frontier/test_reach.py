@@ -36,7 +36,7 @@ def _frame(rows: list[UrlRow]) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("merge_at", [1, 3, 1_000])
-def test_distance_is_the_smallest_one_put(merge_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_smallest_distance_is_kept(merge_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MERGE_AT", merge_at)
     chance = random.Random(7)
     reach, model = Reach(20, lambda host: None), dict[int, int]()

@@ -107,7 +107,7 @@ def collection(**options: object) -> Collection:
 
 
 @pytest.mark.parametrize("urls", [1_000, 4], ids=["all in memory", "four in memory"])
-def test_first_visits_and_revisits_take_turns(tmp_path: Path, urls: int) -> None:
+def test_first_visits_and_revisits_alternate(tmp_path: Path, urls: int) -> None:
     """The host permits one request per minute.
 
     More than one of its 40 pages becomes due per minute, and some were never visited.
@@ -145,7 +145,7 @@ def test_linked_pages_do_not_displace_other_pages(tmp_path: Path) -> None:
     assert 2 <= min(menu) <= max(menu) <= min(menu) + 2
 
 
-def test_hosts_with_urls_due_at_all_times_share_the_only_active_place(tmp_path: Path) -> None:
+def test_hosts_with_urls_always_due_share_the_only_active_slot(tmp_path: Path) -> None:
     """Each host is active for ten minutes, and its pauses are observed."""
     requests = crawl_for(
         tmp_path, tree(3, 6, 5), 1.5, collection(recrawl="age", max_age="2m"), hosts=1, urls=2
@@ -160,7 +160,7 @@ def test_hosts_with_urls_due_at_all_times_share_the_only_active_place(tmp_path: 
         assert min(after - before for before, after in pairwise(times)) >= _MINUTE_MS
 
 
-def test_hosts_share_active_places_when_connections_are_scarce(
+def test_hosts_share_active_slots_when_connections_are_scarce(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two active hosts always use up the only connection.
@@ -285,7 +285,7 @@ def test_priority_of_a_collection_precedes_the_strategy() -> None:
     assert [frontier.next(0)[0].id.host_key for _ in range(2)] == [2, 1]
 
 
-def test_head_emptied_by_removal_is_dry() -> None:
+def test_head_emptied_by_removal_is_marked_for_refill() -> None:
     """Replay, exclusion and the fetch of another collection remove URLs from a head. The head must
     then be refilled from the tables.
     """
@@ -299,7 +299,7 @@ def test_head_emptied_by_removal_is_dry() -> None:
     assert frontier.active.dry == {1}
 
 
-def test_head_emptied_by_another_collection_is_dry() -> None:
+def test_head_emptied_by_another_collection_is_marked_for_refill() -> None:
     frontier = Frontier()
     frontier.open_host(host())
     mine, other = row(1), row(1)

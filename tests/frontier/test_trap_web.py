@@ -130,7 +130,7 @@ def crawl(seed: int, hosts: int, pages: int, traps: float) -> tuple[Web, Crawl]:
     return web, crawler
 
 
-def test_traps_cost_little_and_no_real_page_is_lost() -> None:
+def test_few_trap_pages_and_all_real_pages_are_fetched() -> None:
     web, crawler = crawl(seed=1, hosts=24, pages=700, traps=0.34)
     trapped = Counter(web.trap(url) for url in crawler.fetched)
     del trapped[None]

@@ -247,14 +247,14 @@ REAL_ARCHIVES: dict[str, Callable[[int], str]] = {
 
 @pytest.mark.parametrize("name", REAL_ARCHIVES)
 @pytest.mark.parametrize("by_line", [True, False])
-def test_archive_of_distinct_pages_is_never_stopped(name: str, by_line: bool) -> None:
+def test_archive_of_distinct_pages_is_never_a_trap(name: str, by_line: bool) -> None:
     frame = prose("frame", 30, 3)
     pages = [(REAL_ARCHIVES[name](number), f"{frame}\n{prose(number)}") for number in range(800)]
     assert fetch_count(HostGroups(), pages, by_line=by_line) == len(pages)
 
 
 @pytest.mark.parametrize("by_line", [True, False])
-def test_dictionary_of_short_entries_is_never_stopped(by_line: bool) -> None:
+def test_dictionary_of_short_entries_is_never_a_trap(by_line: bool) -> None:
     frame = prose("frame", 30, 3)
     pages = [
         (f"/word/{prose(number, 1, 1)}", f"{frame}\n{prose(number, 8, 1)}") for number in range(800)
@@ -274,9 +274,7 @@ RECORDS: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("name", RECORDS)
 @pytest.mark.parametrize("text", ["", SAME], ids=["empty", "frame only"])
 @pytest.mark.parametrize("by_line", [True, False])
-def test_records_with_distinct_titles_are_never_stopped(
-    name: str, text: str, by_line: bool
-) -> None:
+def test_records_with_distinct_titles_are_never_a_trap(name: str, text: str, by_line: bool) -> None:
     groups = HostGroups()
     for number in range(3_000):
         path = RECORDS[name](number)
@@ -302,7 +300,7 @@ def test_group_with_half_distinct_pages_keeps_nearly_all_of_them() -> None:
     assert len(fetched_paths) > 0.9 * len(new)
 
 
-def test_mirrors_are_not_stopped() -> None:
+def test_mirrors_are_not_detected_as_traps() -> None:
     pages = [
         (f"/doc/{mirror}/chapter-{prose(number, 1, 1)}", prose(number))
         for number in range(40)

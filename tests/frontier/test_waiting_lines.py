@@ -71,7 +71,7 @@ def test_connections_of_an_address_are_used_fully_and_fairly(
 
 
 @given(st.lists(st.tuples(st.sampled_from("jlpc"), st.integers(1, 5), st.sampled_from("ab"))))
-def test_lines_are_first_come_first_served(steps: list[tuple[str, int, str]]) -> None:
+def test_waiting_lines_are_fifo(steps: list[tuple[str, int, str]]) -> None:
     lines = WaitingLines()
     model: dict[str, list[int]] = {"a": [], "b": []}
     for step, number, name in steps:
@@ -121,7 +121,7 @@ def pop_all(order: CollectionOrder, rows: list[UrlRow]) -> list[int]:
     return result
 
 
-def test_kinds_of_urls() -> None:
+def test_kind_of_a_url_by_operation_and_visit() -> None:
     rows = [("", 0), ("feed", 0), ("feed", 1), ("watch:7", 1), ("", 1)]
     kinds = [FIRST, FIRST, LIST, FIRST, AGAIN]
     identity = UrlId("http://h/", "h", 1, 1, 0)
@@ -132,7 +132,7 @@ def test_kinds_of_urls() -> None:
     assert frame.select(kind=kind_expr())["kind"].to_list() == kinds
 
 
-def test_first_visits_lists_and_revisits_take_turns() -> None:
+def test_first_visits_lists_and_revisits_alternate() -> None:
     """First visits are ordered by depth, revisits by due time; empty queues are skipped."""
     rows = [
         row(1, FIRST, 2),

@@ -37,7 +37,7 @@ from lycosa.store.log.entry import decode_entry, encode_entry
 from lycosa.url.normalise import MAX_URL_LENGTH, LinkResolver, normalise
 from tests.fields.pages import items, shop
 from tests.fields.test_extraction import CSS, SHOP, XPATH
-from tests.page.made import MADE
+from tests.page.document_files import MADE
 from tests.page.test_metadata import require_bounded
 from tests.store.builders import make_exchange, make_visit
 

@@ -19,12 +19,12 @@ FIRST = int(os.environ.get("LYCOSA_FUZZ_FIRST", "0"))
 
 @pytest.mark.proves("isolation-any-input")
 @pytest.mark.parametrize("name", TARGETS)
-def test_made_up_inputs(name: str) -> None:
+def test_targets_accept_mutated_inputs(name: str) -> None:
     run_inputs(name, range(QUICK_INPUTS.get(name, 400)))
 
 
 @pytest.mark.proves("isolation-any-input")
 @pytest.mark.prove
 @pytest.mark.parametrize("name", TARGETS)
-def test_a_million_made_up_inputs(name: str) -> None:
+def test_targets_accept_a_million_mutated_inputs(name: str) -> None:
     run_inputs(name, range(FIRST, FIRST + INPUTS))

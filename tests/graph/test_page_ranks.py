@@ -192,7 +192,7 @@ def test_a_ranking_does_not_restore_gone_pages(corpus: Corpus) -> None:
 
 
 @pytest.mark.proves("consistency-purge-derived")
-def test_what_excluded_pages_said_leaves_the_index(corpus: Corpus) -> None:
+def test_anchor_texts_of_excluded_pages_are_removed_from_the_index(corpus: Corpus) -> None:
     """At once. The next ranking restores the anchors of other pages."""
     corpus.commit(pages_linking_to_hub("spaceport"))
     corpus.commit(

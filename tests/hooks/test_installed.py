@@ -75,7 +75,7 @@ def test_the_example_adds_a_column_filters_urls_and_adds_a_command(
     )
     crawled = _crawl(tmp_path, web.url(), example)
     assert crawled.returncode == 0, crawled.stderr
-    assert "/long.html/print" not in web.asked()
+    assert "/long.html/print" not in web.requested_paths()
     answer = _run(tmp_path, "sql", "SELECT url, reading_minutes FROM pages", "--csv", path=example)
     assert f"{web.url('/long.html')},4" in answer.stdout.splitlines(), answer.stderr
     listed = _run(tmp_path, "longest", path=example)

@@ -100,7 +100,7 @@ def test_hooks_are_called_in_a_crawl(serve: ServeWeb, tmp_path: Path) -> None:
     recorder = _Recorder()
     plugins = Plugins([("recorder", recorder)])
     work(tmp_path / "w", [(collection("c"), [web.url()])], plugins=plugins)
-    assert sorted(web.asked()) == ["/", "/secret.html"]
+    assert sorted(web.requested_paths()) == ["/", "/secret.html"]
     rows = LiveTables(Workspace.open(str(tmp_path / "w"))).scan("pages").collect()
     values = dict(zip(rows["title"], rows["plugin_values"], strict=True))
     assert json.loads(values["LOUD"]) == {"words": 5, "loud": True}

@@ -262,7 +262,7 @@ def test_memory_for_chunks_of_one_byte_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("coding", "bomb"), [("gzip", gzip_bomb), ("br", brotli_bomb), ("zstd", zstd_bomb)]
 )
-def test_a_bomb_costs_no_more_than_its_limit(coding: str, bomb: object) -> None:
+def test_memory_for_a_compression_bomb_is_bounded(coding: str, bomb: object) -> None:
     assert callable(bomb)
     body = bomb()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -322,7 +322,7 @@ def test_zstd_completeness_equals_that_of_its_own_decoder(
 @pytest.mark.proves("limits-decompression", "isolation-any-input")
 @given(st.sampled_from(sorted(CODINGS)), st.binary(max_size=400), st.integers(0, 100))
 @settings(max_examples=300)
-def test_no_body_raises_and_limits_hold(coding: str, noise: bytes, limit: int) -> None:
+def test_any_body_is_decoded_within_its_limit(coding: str, noise: bytes, limit: int) -> None:
     assert len(CODINGS[coding](noise, limit).data) <= limit
     actual = decode_body(
         exchange(noise, f"Content-Encoding: {coding}", "Transfer-Encoding: chunked"), limit

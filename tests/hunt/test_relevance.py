@@ -25,7 +25,14 @@ from lycosa.hunt.relevance import RELEVANT, HuntQuery, url_words
 from lycosa.hunt.session import HuntEnvironment, HuntOrder, HuntRequest, hunt
 from lycosa.page.parse import parse_page
 from lycosa.text.stop_words import query_function_words
-from tests.crawl.polite import BACKOFF_MS, COURTESY, DELAY_MS, PLACES, promises, without_visit
+from tests.crawl.synthetic_crawls import (
+    BACKOFF_MS,
+    COURTESY,
+    DELAY_MS,
+    DOMAIN_CONNECTIONS,
+    politeness_rules,
+    without_visit,
+)
 from tests.hunt.hunts import page
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.politeness import violations
@@ -236,7 +243,7 @@ def test_a_focused_crawl_keeps_the_politeness_rules(tmp_path: Path) -> None:
     clock = SimulatedClock(web.plan.epoch_ms)
     pace = (
         f'delay = "{DELAY_MS}ms"\ncourtesy_factor = {COURTESY}\nbackoff = '
-        f'"{BACKOFF_MS}ms"\ndomain_connections = {PLACES}\n'
+        f'"{BACKOFF_MS}ms"\ndomain_connections = {DOMAIN_CONNECTIONS}\n'
     )
     config = parse_config(
         f'[[collection]]\nname = "default"\n{pace}address_connections = 256\n',
@@ -255,7 +262,7 @@ def test_a_focused_crawl_keeps_the_politeness_rules(tmp_path: Path) -> None:
     assert len({each.host for each in log}) > 20
     unseen, repeated = without_visit(tmp_path / "w", log)
     assert repeated == {}
-    broken_rules = violations(log, promises(web, unseen))
+    broken_rules = violations(log, politeness_rules(web, unseen))
     assert Counter(violation.rule.value for violation in broken_rules) == {}, broken_rules[:5]
 
 

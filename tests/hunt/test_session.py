@@ -118,7 +118,7 @@ def web(tmp_path: Path) -> Iterator[str]:
         yield f"http://{ADDRESS}:{server.port}"
 
 
-def go(
+def run_hunt(
     root: Path, request: HuntRequest, *, stop_after: int = 0, index: bool = True
 ) -> tuple[HuntReport, list[Event]]:
     """Run a focused crawl in this process.
@@ -150,7 +150,7 @@ def root(tmp_path: Path) -> Path:
 def test_relevant_pages_are_found_first_and_all_fetched_pages_are_stored(
     root: Path, web: str
 ) -> None:
-    report, hits = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", pages=12))
+    report, hits = run_hunt(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", pages=12))
     assert report.ended == "max_pages"
     relevant = {f"{web}/spiders/{number}.html" for number in range(LEAVES)} | {f"{web}/target.html"}
     assert relevant <= {hit["url"] for hit in hits}
@@ -174,9 +174,11 @@ def test_relevant_pages_are_found_first_and_all_fetched_pages_are_stored(
 def test_a_hunt_ends_after_enough_results_or_a_stop_and_another_continues(
     root: Path, web: str
 ) -> None:
-    report, hits = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", enough=3), index=False)
+    report, hits = run_hunt(
+        root, HuntRequest(QUESTION, (f"{web}/",), delay="0", enough=3), index=False
+    )
     assert (report.ended, len(hits)) == ("enough", 3)
-    report, later_hits = go(
+    report, later_hits = run_hunt(
         root, HuntRequest(QUESTION, (f"{web}/",), delay="0"), stop_after=2, index=False
     )
     assert (report.ended, len(later_hits)) == ("stopped", 2)
@@ -197,24 +199,24 @@ def _other_visits(root: Path) -> int:
 def test_a_hunt_without_seeds_starts_from_indexed_pages(root: Path, web: str) -> None:
     Workspace.create(str(root))
     with pytest.raises(UsageError, match="there are no start pages"):
-        go(root, HuntRequest(QUESTION))
-    go(
+        run_hunt(root, HuntRequest(QUESTION))
+    run_hunt(
         root,
         HuntRequest("list of what there is", (f"{web}/spiders/index.html",), delay="0", pages=1),
     )
-    report, hits = go(root, HuntRequest(QUESTION, delay="0", enough=4))
+    report, hits = run_hunt(root, HuntRequest(QUESTION, delay="0", enough=4))
     assert report.ended == "enough"
     assert all(hit["via"] == f"{web}/spiders/index.html" for hit in hits)
     assert len(rows(root, "pages")) == 1 + report.pages
     # No indexed page matches: the crawl starts with the links of the pages nearest to the seeds.
-    report, hits = go(
+    report, hits = run_hunt(
         root, HuntRequest("overview of a chapter", delay="0", time_ms=20_000, pages=8)
     )
     assert report.pages > 0
 
 
 def test_pages_of_another_collection_are_not_fetched_again(root: Path, web: str) -> None:
-    go(
+    run_hunt(
         root,
         HuntRequest(
             QUESTION, (f"{web}/spiders/index.html",), delay="0", enough=3, collection="first"
@@ -222,7 +224,7 @@ def test_pages_of_another_collection_are_not_fetched_again(root: Path, web: str)
         index=False,
     )
     before = {row["url"] for row in rows(root, "pages")}
-    go(
+    run_hunt(
         root,
         HuntRequest(QUESTION, (f"{web}/",), delay="0", enough=4, collection="second"),
         index=False,
@@ -238,7 +240,7 @@ def test_invalid_questions_and_seeds_create_no_workspace(web: str, tmp_path: Pat
         HuntRequest("spider", ("mailto:a@b.example",)),
     ):
         with pytest.raises(UsageError):
-            go(tmp_path / "w", request)
+            run_hunt(tmp_path / "w", request)
     assert not (tmp_path / "w").exists()
 
 
@@ -332,7 +334,9 @@ def test_a_killed_hunt_loses_nothing(root: Path, web: str) -> None:
     urls = [event["url"] for event in events if event["event"] == "found"][:3]
     # nothing is committed yet
     assert not {str(row["url"]) for row in rows(root, "pages")} & set(urls)
-    report, hits = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", enough=1), index=False)
+    report, hits = run_hunt(
+        root, HuntRequest(QUESTION, (f"{web}/",), delay="0", enough=1), index=False
+    )
     assert report.ended == "enough"
     assert hits[0]["url"] not in urls
     assert set(urls) <= {str(row["url"]) for row in rows(root, "pages")}
@@ -392,7 +396,7 @@ def parse_events(text: str) -> list[dict[str, object]]:
 
 
 def test_the_api_streams_a_hunt(root: Path, web: str) -> None:
-    go(root, HuntRequest("welcome", (f"{web}/",), delay="0", pages=1))
+    run_hunt(root, HuntRequest("welcome", (f"{web}/",), delay="0", pages=1))
     token = Tokens(open_storage(str(root))).add("test")
     client = Client(create_app(str(root), dict))
     request = json.dumps(
@@ -431,7 +435,7 @@ def test_the_api_streams_a_hunt(root: Path, web: str) -> None:
 @pytest.mark.proves("access-callers")
 def test_seeds_of_the_api_open_no_private_addresses(root: Path, web: str) -> None:
     Workspace.create(str(root))
-    report, hits = go(
+    report, hits = run_hunt(
         root,
         HuntRequest(QUESTION, (f"{web}/spiders/index.html",), typed=False, time_ms=10_000),
         index=False,
@@ -442,7 +446,7 @@ def test_seeds_of_the_api_open_no_private_addresses(root: Path, web: str) -> Non
 
 
 def test_a_hunt_indexes_all_its_pages(root: Path, web: str) -> None:
-    report, _ = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", pages=5))
+    report, _ = run_hunt(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", pages=5))
     with_index = Searcher(str(root)).documents
     Indexer(str(root), CONFIG.index).update()
     assert with_index == Searcher(str(root)).documents == report.pages == 5
@@ -451,4 +455,4 @@ def test_a_hunt_indexes_all_its_pages(root: Path, web: str) -> None:
 def test_a_hunt_is_refused_during_a_crawl_of_the_workspace(root: Path, web: str) -> None:
     Workspace.create(str(root))
     with Workspace.open(str(root)).own("crawl"), pytest.raises(OwnedError):
-        go(root, HuntRequest(QUESTION, (f"{web}/",)))
+        run_hunt(root, HuntRequest(QUESTION, (f"{web}/",)))

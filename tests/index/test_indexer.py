@@ -128,7 +128,7 @@ def test_last_of_several_rows_in_one_commit_is_indexed(corpus: Corpus) -> None:
 
 
 @pytest.mark.proves("consistency-index")
-def test_updates_in_one_go_and_one_by_one_agree(corpus: Corpus, tmp_path: Path) -> None:
+def test_one_update_equals_several_small_updates(corpus: Corpus, tmp_path: Path) -> None:
     other = Corpus(str(tmp_path / "other"))
     with Indexer(corpus.root, index_settings()) as follower:
         for number in range(6):
@@ -173,7 +173,7 @@ def test_last_state_in_one_commit_counts(corpus: Corpus) -> None:
 
 
 @pytest.mark.proves("politeness-noindex")
-def test_a_page_that_may_not_be_indexed_is_not(corpus: Corpus) -> None:
+def test_noindex_page_is_not_indexed(corpus: Corpus) -> None:
     corpus.commit_and_index(
         [("http://a.test/1", page("words")), ("http://a.test/2", page("words", may_index=False))]
     )
@@ -265,7 +265,7 @@ def test_only_two_generations_are_kept_and_files_are_shared(corpus: Corpus) -> N
 
 
 @pytest.mark.proves("consistency-generations")
-def test_a_reader_outlives_its_generation(corpus: Corpus) -> None:
+def test_open_searcher_works_after_its_generation_is_removed(corpus: Corpus) -> None:
     corpus.commit_and_index([("http://a.test/0", page("words zero"))])
     searcher = Searcher(corpus.root)
     for number in range(1, 4):
@@ -437,7 +437,7 @@ with Indexer(corpus.root, IndexSettings.model_validate({"heap": "15MiB"})) as in
 
 
 @pytest.mark.proves("durability-index-kill", "consistency-generations")
-def test_a_kill_at_any_moment_leaves_a_whole_generation(corpus: Corpus) -> None:
+def test_kill_at_any_time_leaves_a_complete_generation(corpus: Corpus) -> None:
     documents, start = 0, 0
     for delay in (0.05, 0.11, 0.23):
         crawler = subprocess.Popen(

@@ -173,7 +173,7 @@ def test_complete_shards_without_a_layout_file_are_adopted(many_hosts: Corpus) -
 
 
 @pytest.mark.proves("consistency-purge")
-def test_an_exclusion_leaves_nothing_in_any_shard(many_hosts: Corpus) -> None:
+def test_exclusion_removes_pages_from_all_shards(many_hosts: Corpus) -> None:
     many_hosts.index(3)
     exclude_and_purge(
         many_hosts.root, Config(index=index_settings(3)), ["host:h1.test"], remove=False
@@ -253,7 +253,7 @@ for number in range(1_000):
 
 
 @pytest.mark.proves("durability-index-kill")
-def test_a_kill_during_a_build_leaves_whole_shards(many_hosts: Corpus) -> None:
+def test_kill_during_a_build_leaves_complete_shards(many_hosts: Corpus) -> None:
     root = Path(__file__).parents[2]
     for delay in (0.0, 0.07):
         builder = subprocess.Popen(
@@ -344,7 +344,7 @@ COMPACT_ALL = CompactionSettings(gather=2)
 
 
 @pytest.mark.proves("consistency-index")
-def test_a_gone_page_stays_gone_when_a_merge_brings_its_row_with_newer_ones(corpus: Corpus) -> None:
+def test_gone_page_is_not_indexed_again_after_compaction(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("words"))], [("http://a.test/1", "visited")])
     corpus.commit_and_index(states=[("http://a.test/1", "gone")])
     corpus.commit([("http://a.test/2", page("words"))], [("http://a.test/2", "visited")])
@@ -386,7 +386,7 @@ def test_page_in_two_collections_is_one_document_after_compaction(corpus: Corpus
 
 
 @pytest.mark.proves("consistency-purge")
-def test_what_is_excluded_leaves_every_generation(corpus: Corpus) -> None:
+def test_excluded_pages_are_removed_from_every_generation(corpus: Corpus) -> None:
     corpus.commit_and_index(
         [("http://a.test/1", page("words")), ("http://b.test/1", page("words"))]
     )
@@ -401,7 +401,7 @@ def test_what_is_excluded_leaves_every_generation(corpus: Corpus) -> None:
 
 @pytest.mark.proves("consistency-purge")
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_rebuild_that_was_asked_for_removes_generations_with_excluded_text(
+def test_requested_rebuild_removes_generations_with_excluded_text(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch, killed: bool
 ) -> None:
     corpus.commit_and_index(

@@ -278,7 +278,7 @@ def test_titles_headings_and_words_are_suggested(corpus: Corpus) -> None:
 
 
 @pytest.mark.proves("consistency-purge-derived")
-def test_nothing_of_what_was_excluded_is_left(corpus: Corpus) -> None:
+def test_suggestions_have_no_text_of_excluded_pages(corpus: Corpus) -> None:
     corpus.commit(
         [
             ("http://secret.test/", page("Zanzibarium.", title="Zanzibarium")),

@@ -40,7 +40,7 @@ def workspace_with_commits(root: Path) -> Workspace:
     return workspace
 
 
-def test_parallel_compaction_and_vacuum_keep_all_facts(tmp_path: Path) -> None:
+def test_parallel_compaction_and_vacuum_keep_all_rows(tmp_path: Path) -> None:
     workspace = workspace_with_commits(tmp_path / "w")
     before = facts(workspace)
     with LocalEngine(2) as engine:
@@ -63,7 +63,7 @@ def test_parallel_compaction_and_vacuum_keep_all_facts(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("durability-maintenance-kill")
-def test_a_merge_whose_processes_are_killed_is_done_all_the_same(tmp_path: Path) -> None:
+def test_compaction_succeeds_after_a_kill_of_its_process(tmp_path: Path) -> None:
     workspace = workspace_with_commits(tmp_path / "w")
     before = facts(workspace)
     finished = threading.Event()

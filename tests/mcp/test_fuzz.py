@@ -264,7 +264,7 @@ def _run_calls(options: McpOptions, urls: list[str], calls: int, seed: int) -> C
 @pytest.mark.parametrize(
     "calls", [500, pytest.param(10_000, marks=pytest.mark.prove)], ids=["short", "long"]
 )
-def test_no_call_crashes_or_leaves_the_guard(
+def test_calls_never_crash_or_bypass_the_address_guard(
     calls: int,
     fuzzed: tuple[McpOptions, list[str], list[str]],
     connected_addresses: list[tuple[str, int]],

@@ -40,7 +40,7 @@ def _tools(options: McpOptions) -> dict[str, Any]:
 
 
 @pytest.mark.proves("access-mcp-read-only")
-def test_a_server_reads_unless_more_is_allowed(root: str) -> None:
+def test_tools_only_read_by_default(root: str) -> None:
     assert _tools(McpOptions(root)).keys() == READ_TOOLS
     assert _tools(McpOptions(root, allow_fetch=True)).keys() == READ_TOOLS | {"fetch_page"}
     crawling = _tools(McpOptions(root, allow_crawl=True))
@@ -261,7 +261,7 @@ def test_checking_a_long_query_is_fast(query: str, sql: SqlRunner) -> None:
 
 
 @pytest.mark.proves("access-mcp-limits")
-def test_queries_without_end_are_ended(sql: SqlRunner) -> None:
+def test_endless_queries_are_aborted(sql: SqlRunner) -> None:
     started = time.monotonic()
     endless = " CROSS JOIN ".join(f"links AS l{number}" for number in range(9))
     with pytest.raises(UsageError, match=r"took longer than 5 s|needs too much memory"):
@@ -422,7 +422,7 @@ def test_a_crawl_stays_below_its_path_and_its_limits(site: str, tmp_path: Path) 
 
 
 @pytest.mark.proves("access-mcp-addresses")
-def test_a_private_site_is_not_crawled_even_later(site: str, tmp_path: Path) -> None:
+def test_private_site_is_not_crawled_by_later_crawls(site: str, tmp_path: Path) -> None:
     """URLs of clients are not stored as seeds, which later crawls would trust."""
     options = McpOptions(new_root(tmp_path), QUICK, allow_crawl=True)
     report = call(options, "crawl_site", url=site)

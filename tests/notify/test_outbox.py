@@ -72,7 +72,7 @@ def target() -> Target:
 
 
 @pytest.mark.proves("durability-notifications")
-def test_what_fails_is_tried_again_ever_later_and_in_order(tmp_path: Path) -> None:
+def test_failed_deliveries_are_retried_in_order_with_growing_waits(tmp_path: Path) -> None:
     clock, target = ManualClock(), Target()
     outbox = outbox_of(tmp_path, target, clock)
     outbox.put([notice(1), notice(2)], cursor="7")
@@ -106,7 +106,7 @@ def test_the_requested_wait_of_a_server_is_kept(tmp_path: Path, target: Target) 
     assert outbox.due_in_ms() == 90_000
 
 
-def test_a_permanently_refused_notice_blocks_no_other(tmp_path: Path, target: Target) -> None:
+def test_permanently_refused_notice_does_not_block_others(tmp_path: Path, target: Target) -> None:
     outbox = outbox_of(tmp_path, target)
     target.failing = DeliveryError("never", retry=False)
     outbox.put([notice(1)])
@@ -142,7 +142,7 @@ def test_an_outbox_is_bounded_and_drops_the_oldest(tmp_path: Path, target: Targe
 
 
 @pytest.mark.proves("consistency-purge-derived")
-def test_what_is_excluded_is_forgotten_on_disk_too(tmp_path: Path, target: Target) -> None:
+def test_notices_of_excluded_pages_are_deleted_from_disk(tmp_path: Path, target: Target) -> None:
     outbox = outbox_of(tmp_path, target)
     outbox.put([notice(1), notice(2)])
     assert outbox.forget(lambda url: url.endswith("/1")) == 1
@@ -159,7 +159,7 @@ def test_a_damaged_file_raises(tmp_path: Path) -> None:
         outbox_of(tmp_path, Target())
 
 
-def test_a_target_that_hangs_blocks_no_other(tmp_path: Path) -> None:
+def test_hanging_target_does_not_block_others(tmp_path: Path) -> None:
     storage = open_storage(str(tmp_path))
     started, release, arrived = threading.Event(), threading.Event(), threading.Event()
 

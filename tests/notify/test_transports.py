@@ -23,7 +23,7 @@ from lycosa.notify.transports import (
     notifier_of,
     redacted_target,
 )
-from tests.site.paper import hook
+from tests.site.editable_site import webhook_receiver
 
 NOTICE = Notice(
     "a1b2",
@@ -45,11 +45,11 @@ def test_a_notice_is_unchanged_by_json() -> None:
 def test_webhooks_are_signed(monkeypatch: pytest.MonkeyPatch) -> None:
     key = os.urandom(24)
     monkeypatch.setenv("LYCOSA_WEBHOOK_SECRET", "whsec_" + base64.b64encode(key).decode())
-    with hook() as receiver:
+    with webhook_receiver() as receiver:
         notifier = notifier_of(f"webhook {receiver.origin}/in?a=1", receiver.config())
         notifier.send(NOTICE)
         notifier.close()
-        ((headers, body),) = receiver.came
+        ((headers, body),) = receiver.requests
     assert json.loads(body)["facts"] == {"count": 3}
     assert headers["content-type"] == "application/json"
     # As specified by https://www.standardwebhooks.com
@@ -73,7 +73,7 @@ def test_webhooks_are_signed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_responses_of_a_webhook_decide_about_retries(
     status: int, headers: dict[str, str], retry: bool, wait_s: float
 ) -> None:
-    with hook() as receiver:
+    with webhook_receiver() as receiver:
         receiver.answers = [(status, headers)]
         notifier = notifier_of(f"webhook {receiver.origin}/secret", receiver.config())
         with pytest.raises(DeliveryError, match=str(status)) as failed:
@@ -81,12 +81,12 @@ def test_responses_of_a_webhook_decide_about_retries(
         notifier.close()
         assert (failed.value.retry, failed.value.wait_s) == (retry, wait_s)
         assert "secret" not in str(failed.value)
-        assert len(receiver.came) == 1  # no redirect was followed
+        assert len(receiver.requests) == 1  # no redirect was followed
 
 
 @pytest.mark.proves("access-callers")
-def test_the_guard_stands_before_webhooks() -> None:
-    with hook() as receiver:
+def test_webhooks_to_private_addresses_are_refused() -> None:
+    with webhook_receiver() as receiver:
         with pytest.raises(UsageError, match="not a public address"):
             notifier_of(f"webhook {receiver.origin}/", Config())
         port = receiver.origin.rpartition(":")[2]
@@ -96,7 +96,7 @@ def test_the_guard_stands_before_webhooks() -> None:
             by_name.send(NOTICE)
         assert failed.value.retry
         by_name.close()
-        assert not receiver.came
+        assert not receiver.requests
     notifier_of("webhook https://9lives.example/", Config()).close()  # a name, not an address
 
 

@@ -19,8 +19,8 @@ from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.page.parse import ParseOptions
-from tests.page.made import MADE, W
-from tests.page.made import docx as made_docx
+from tests.page.document_files import MADE, W
+from tests.page.document_files import docx as made_docx
 
 URL = "https://www.example.org/files/report"
 PROSE = (

@@ -12,7 +12,7 @@ from lycosa.page.documents.kinds import Kind, kind_of
 from lycosa.page.documents.parse import parse_document
 from lycosa.page.documents.sink import MAX_TEXT
 from tests.page.dates import ms
-from tests.page.made import MADE, RTF, W, compound, docx, epub, pdf, png, zipped
+from tests.page.document_files import MADE, RTF, W, compound, docx, epub, pdf, png, zipped
 from tests.servers.system import require_program
 
 
@@ -80,7 +80,7 @@ def test_code_pages_of_an_rtf_file() -> None:
     assert "hidden" not in read(RTF).text
 
 
-def test_an_image_has_the_text_of_its_metadata_and_is_not_decoded() -> None:
+def test_image_text_is_that_of_its_metadata_without_decoding() -> None:
     page = read(png(tEXt=b"Title\0Wolf spider", iTXt="Description\0\0\0\0\0Паук на листе".encode()))
     assert (page.title, page.description) == ("Wolf spider", "Паук на листе")
     assert page.text == "Wolf spider\nПаук на листе"
@@ -132,7 +132,7 @@ def test_zip_bombs_are_read_to_a_limit() -> None:
 
 
 @pytest.mark.proves("limits-entities")
-def test_entities_do_not_grow() -> None:
+def test_entities_are_not_expanded() -> None:
     laughs = '<!DOCTYPE d [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
     page = read(
         docx(

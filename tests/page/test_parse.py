@@ -336,7 +336,7 @@ def test_nesting_that_is_closed_again() -> None:
 
 
 @pytest.mark.proves("limits-markup")
-def test_formatting_that_each_block_reopens() -> None:
+def test_formatting_reopened_by_each_block_is_parsed_in_linear_time() -> None:
     text, _ = parse_in_time(b"".join(b"<font size=%d><p>x" % number for number in range(50_000)))
     assert text.count("x") == 50_000
 

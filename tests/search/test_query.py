@@ -258,7 +258,7 @@ _PIECES = st.sampled_from(
 )
 @example("author:0¼")
 @settings(max_examples=300)
-def test_never_raises_and_invents_nothing(text: str) -> None:
+def test_parser_never_raises_and_adds_no_terms(text: str) -> None:
     parsed = parse_query(text)
     assert hash(parsed) == hash(pickle.loads(pickle.dumps(parsed)))
     for clause in clauses((*parsed.required, *parsed.excluded)):

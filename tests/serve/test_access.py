@@ -71,7 +71,7 @@ def post_change(client: Client, **headers: str) -> httpx.Response:
 
 
 @pytest.mark.proves("access-token-storage")
-def test_a_token_is_shown_once_and_kept_as_a_digest(root: str, tokens: Tokens) -> None:
+def test_a_token_is_shown_once_and_stored_as_a_digest(root: str, tokens: Tokens) -> None:
     token = tokens.add("ada")
     assert token.startswith(PREFIX)
     assert len(token) >= len(PREFIX) + 43
@@ -118,7 +118,7 @@ def test_owner_secret_is_valid_while_the_owner_runs(root: str, tokens: Tokens) -
 
 
 @pytest.mark.proves("access-token")
-def test_a_program_writes_with_its_token_and_not_without(client: Client, tokens: Tokens) -> None:
+def test_writing_requires_a_token(client: Client, tokens: Tokens) -> None:
     token = tokens.add("ada")
     refused = post_change(client)
     assert (
@@ -134,7 +134,7 @@ def test_a_program_writes_with_its_token_and_not_without(client: Client, tokens:
 
 
 @pytest.mark.proves("access-token", "access-session")
-def test_a_revoked_token_is_worth_nothing(
+def test_revoked_token_and_its_sessions_are_invalid(
     client: Client, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lycosa.commands.maintenance.tokens._KEPT_MS", 0)
@@ -153,7 +153,7 @@ def test_a_revoked_token_is_worth_nothing(
 
 
 @pytest.mark.proves("access-csrf")
-def test_a_person_comes_in_by_the_page(root: str, tokens: Tokens) -> None:
+def test_sign_in_and_out_on_the_page(root: str, tokens: Tokens) -> None:
     token = tokens.add("ada")
     client = Client(create_app(root, dict))
     login = client.send("POST", "/login", f"token={token}&next=%2F%3Fq%3Dspider", FORM)
@@ -178,7 +178,7 @@ def test_a_person_comes_in_by_the_page(root: str, tokens: Tokens) -> None:
 
 
 @pytest.mark.proves("access-session")
-def test_a_forged_session_is_none(client: Client, tokens: Tokens) -> None:
+def test_forged_session_is_refused(client: Client, tokens: Tokens) -> None:
     cookie = client.request("POST", "/session", {"token": tokens.add("ada")}).json()["cookie"]
     until, name, signature = cookie.split(".")
     signed = f"{name}.{signature}"
@@ -195,7 +195,7 @@ def test_a_forged_session_is_none(client: Client, tokens: Tokens) -> None:
 
 
 @pytest.mark.proves("access-rates")
-def test_wrong_tokens_are_few(client: Client, tokens: Tokens) -> None:
+def test_number_of_wrong_tokens_is_limited(client: Client, tokens: Tokens) -> None:
     token = tokens.add("ada")
     codes = [
         post_change(client, authorization="Bearer guess").status_code
@@ -208,14 +208,14 @@ def test_wrong_tokens_are_few(client: Client, tokens: Tokens) -> None:
 
 
 @pytest.mark.proves("access-rates")
-def test_one_token_writes_so_often_and_no_more(client: Client, tokens: Tokens) -> None:
+def test_write_rate_of_a_token_is_limited(client: Client, tokens: Tokens) -> None:
     token = tokens.add("ada")
     codes = [post_change(client, authorization=f"Bearer {token}").status_code for _ in range(5)]
     assert codes == [200, 200, 200, 429, 429]
 
 
 @pytest.mark.proves("access-rates")
-def test_readers_elsewhere_are_held_to_their_rate(client: Client) -> None:
+def test_request_rate_of_remote_readers_is_limited(client: Client) -> None:
     ipv4 = [client.request("GET", "/healthz", address="203.0.113.9").status_code for _ in range(60)]
     assert ipv4[:8] == [200] * 8
     assert 429 in ipv4
@@ -318,7 +318,7 @@ def _routes(app: FastAPI) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.proves("access-token")
-def test_page_and_api_ask_for_a_token_alike(root: str, tokens: Tokens) -> None:
+def test_pages_and_api_require_a_token_for_the_same_routes(root: str, tokens: Tokens) -> None:
     key = {"Authorization": f"Bearer {tokens.add('reader')}"}
     app = create_app(root, dict, limits=ServeSettings(public_form=True))
     client = Client(app)

@@ -14,8 +14,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.captures.test_captures import Capture, archive
 from tests.serve.browser import Browser
-from tests.serve.conftest import serving
-from tests.serve.person import (
+from tests.serve.browser_user import (
     OTHER_MODES,
     RESULT_TITLES,
     SCRIPTS_ON_PHONE,
@@ -23,7 +22,8 @@ from tests.serve.person import (
     User,
     new_user,
 )
-from tests.serve.person import mode as mode
+from tests.serve.browser_user import mode as mode
+from tests.serve.conftest import serving
 
 pytestmark = pytest.mark.slow
 

@@ -152,7 +152,7 @@ def test_page_without_results_links_to_the_unfiltered_search(client: Client) -> 
         "</title><script>alert(1)</script>",
     ],
 )
-def test_hostile_text_stays_text(client: Client, query: str) -> None:
+def test_hostile_text_is_escaped(client: Client, query: str) -> None:
     page = Document(client.get("/", params={"q": query}, headers=HTML).text)
     assert page.all("script") == SEARCH_SCRIPTS
     assert page.all("img") == page.all("b") == []
@@ -192,7 +192,7 @@ def test_page_loads_nothing_from_other_hosts(client: Client) -> None:
         "/robots.txt",
     ],
 )
-def test_every_answer_carries_the_security_headers(client: Client, path: str) -> None:
+def test_every_response_has_the_security_headers(client: Client, path: str) -> None:
     headers = client.get(path).headers
     assert {name: headers.get(name) for name in SECURITY_HEADERS} == SECURITY_HEADERS
 
@@ -260,7 +260,7 @@ def test_missing_workspace_is_reported_as_unavailable(tmp_path: object) -> None:
 
 
 @pytest.mark.proves("access-errors")
-def test_our_own_fault_is_a_problem_too(empty_workspace: str) -> None:
+def test_internal_error_is_a_problem_response(empty_workspace: str) -> None:
     def status() -> dict[str, object]:
         raise ZeroDivisionError
 
@@ -290,7 +290,7 @@ def test_head_is_get_without_the_body(client: Client, path: str) -> None:
     site=st.text(max_size=10),
     offset=st.integers(-1, 1001),
 )
-def test_no_input_is_our_fault(
+def test_no_input_causes_an_internal_error(
     client: Client, query: str, language: str, site: str, offset: int
 ) -> None:
     parameters: dict[str, str | int] = {

@@ -28,7 +28,7 @@ def page(chromium: Browser, address: str) -> Browser:
 
 
 @pytest.mark.proves("access-escaping")
-def test_nothing_of_a_hostile_page_runs(page: Browser, address: str) -> None:
+def test_scripts_of_a_hostile_page_do_not_run(page: Browser, address: str) -> None:
     page.requests.clear()
     page.open(f"{address}?q=venomous+paragraph")
     assert HOSTILE_TITLE in page.evaluate(TITLES)
@@ -44,7 +44,7 @@ def test_nothing_of_a_hostile_page_runs(page: Browser, address: str) -> None:
 
 
 @pytest.mark.proves("access-policy")
-def test_the_policy_stops_scripts_even_if_one_got_in(page: Browser) -> None:
+def test_security_policy_blocks_injected_scripts(page: Browser) -> None:
     page.evaluate(
         "document.body.insertAdjacentHTML('beforeend', '<img src=\"http://127.0.0.1:9/beacon\">');"
         "document.body.append(Object.assign(document.createElement('script'), {textContent: "

@@ -86,7 +86,7 @@ def page(chromium: Browser) -> Browser:
 
 
 @pytest.mark.proves("access-cached-copies")
-def test_a_hostile_page_runs_nothing_and_asks_nobody(
+def test_hostile_page_runs_no_script_and_sends_no_request(
     page: Browser, address: str, listener: Listener
 ) -> None:
     listener.paths.clear()
@@ -106,7 +106,9 @@ def test_a_hostile_page_runs_nothing_and_asks_nobody(
 
 
 @pytest.mark.proves("access-cached-copies")
-def test_the_policy_holds_even_where_the_cleaning_failed(page: Browser, address: str) -> None:
+def test_security_policy_blocks_elements_that_sanitizing_missed(
+    page: Browser, address: str
+) -> None:
     """The Content Security Policy blocks elements that the test inserts into the copy."""
     page.open(f"{address}cached/raw?url={quote(HOSTILE_URL, safe='')}")
     page.requests.clear()

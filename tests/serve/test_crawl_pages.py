@@ -94,7 +94,9 @@ def test_explain_page_and_api(client: Client, workspace: str) -> None:
 
 
 @pytest.mark.proves("access-callers", "access-csrf")
-def test_adding_needs_a_token_and_stays_in_scope(writer: Client, copy: str, token: str) -> None:
+def test_adding_urls_requires_a_token_and_obeys_the_scope(
+    writer: Client, copy: str, token: str
+) -> None:
     seed = LiveTables(Workspace.open(copy)).scan("pages").collect()["url"][0]
     body = f'{{"urls": ["{seed}?new=1"]}}'
     assert writer.send("POST", "/api/v1/urls", body, JSON).status_code == 401

@@ -18,7 +18,7 @@ from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import add_monitor, monitors_of
 from lycosa.watch.watches import list_watches
-from tests.hunt.test_session import QUESTION, go, site
+from tests.hunt.test_session import QUESTION, run_hunt, site
 from tests.serve.client import FORM, Client, sign_in
 from tests.serve.pages import Document
 from tests.waiting import until
@@ -36,7 +36,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def root(web: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Root of a workspace in which the home page of the site was fetched."""
     folder = tmp_path_factory.mktemp("live") / "w"
-    go(folder, HuntRequest("welcome", (f"{web}/",), delay="0", pages=1))
+    run_hunt(folder, HuntRequest("welcome", (f"{web}/",), delay="0", pages=1))
     return str(folder)
 
 

@@ -26,7 +26,7 @@ from tests.cli.conftest import run
 from tests.serve.client import Client
 from tests.serve.conftest import serving
 from tests.serve.test_uptime import commit_checks
-from tests.site.paper import crawled, paper
+from tests.site.editable_site import crawled, editable_site
 
 MONITORED = "http://example.org/"
 VERSIONED = "http://a.example/page"
@@ -253,7 +253,7 @@ def served(copy: str) -> Iterator[Served]:
         [Capture(VERSIONED, day, HTML.format(f"Day {day}.").encode()) for day in range(3)],
     )
     add_watch(copy, Config(), ["wolf"], ["case"], notify=["webhook https://hooks.example/x"])
-    with paper("127.0.7.95") as site:
+    with editable_site("127.0.7.95") as site:
         site.page("/", "The Wolf.")
         crawled(copy, f"{site.origin}/")
     add_monitor(copy, Config(), {"url": MONITORED})
@@ -284,7 +284,7 @@ def test_command_and_api_return_the_same_document(served: Served, case: ReadCase
 
 
 @pytest.mark.parametrize("case", WRITE_CASES, ids=lambda case: case.name)
-def test_command_and_api_report_a_change_alike(
+def test_command_and_api_return_the_same_report_of_a_change(
     served: Served, case: WriteCase, tmp_path: Path
 ) -> None:
     roots = [str(tmp_path / name) for name in ("api", "command")]

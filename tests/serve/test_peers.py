@@ -27,7 +27,7 @@ from lycosa.search.federation.wire import PATH
 from lycosa.search.presentation.results import SearchRequest
 from lycosa.serve.app import create_app
 from tests.search.shards import queries
-from tests.search.test_many import Halves, agreement, halves, urls
+from tests.search.test_several_workspaces import Halves, agreement, halves, urls
 from tests.serve.client import Client
 from tests.serve.conftest import server_process, serving
 from tests.servers.local_http import QuietHandler, serving_handler
@@ -244,7 +244,7 @@ INVALID_RESPONSES = {
         pytest.param(NOT_FOUND, ACROSS, id="not found, across"),
     ],
 )
-def test_a_peer_that_is_wrong_costs_its_results_and_a_note(
+def test_faulty_peer_is_reported_and_its_results_are_omitted(
     split: Halves, respond: Callable[[QuietHandler], None], across: Across | None
 ) -> None:
     alone = Searcher(split.first).search(SearchRequest("web", across=across))
@@ -316,7 +316,9 @@ FORGERIES: dict[str, Callable[[str, Any], Any]] = {
 
 @pytest.mark.proves("limits-peers")
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_peer_that_lies_is_left_out_or_harmless(split: Halves, peer: str, forgery: str) -> None:
+def test_forged_responses_of_a_peer_are_refused_or_harmless(
+    split: Halves, peer: str, forgery: str
+) -> None:
     """A proxy in front of a valid peer changes its responses."""
     valid = PeerBackend(peer, FetchSettings())._http
     forge = FORGERIES[forgery]
@@ -383,7 +385,7 @@ def test_failed_peer_is_not_requested_again_during_its_pause(split: Halves) -> N
         ("nothing", b"{}"),
     ],
 )
-def test_what_is_asked_of_us_is_checked(split: Halves, route: str, body: Any) -> None:
+def test_requests_of_peers_are_validated(split: Halves, route: str, body: Any) -> None:
     """Invalid document addresses would make tantivy panic."""
     client = Client(create_app(split.first, dict))
     described = client.get(PATH).json()

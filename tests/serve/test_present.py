@@ -226,7 +226,7 @@ def test_offered_languages_are_those_of_the_index_and_the_selected_one() -> None
     st.text(max_size=12),
     st.text(),
 )
-def test_no_text_breaks_out_of_the_page(
+def test_any_text_is_escaped_in_the_page(
     url: str, title: str, snippet: list[tuple[str, bool]], language: str, query: str
 ) -> None:
     evil = '</p><script src="x"></script><img onerror=y>"\'>'

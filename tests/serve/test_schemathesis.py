@@ -67,7 +67,7 @@ def _test_routes(
 
 @pytest.mark.proves("access-errors")
 @pytest.mark.slow
-def test_nobody_s_requests(api: schemathesis.BaseSchema) -> None:
+def test_anonymous_requests_conform_to_the_schema(api: schemathesis.BaseSchema) -> None:
     assert _test_routes(api, {}, BRIEF, derandomize=True) > 15
 
 
@@ -80,5 +80,7 @@ def test_requests_with_a_token_conform_to_the_schema(
 
 @pytest.mark.proves("access-errors")
 @pytest.mark.prove
-def test_many_requests(api: schemathesis.BaseSchema, token: str) -> None:
+def test_many_requests_with_a_token_conform_to_the_schema(
+    api: schemathesis.BaseSchema, token: str
+) -> None:
     assert _test_routes(api, {"Authorization": f"Bearer {token}"}, LONG, derandomize=False) > 15

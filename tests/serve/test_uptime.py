@@ -128,7 +128,7 @@ def test_configured_monitors_have_no_button_that_removes_them(
 
 
 @pytest.mark.proves("access-callers", "access-remote-targets")
-def test_what_only_the_operator_may_watch_or_tell_is_refused(
+def test_private_monitor_urls_and_local_notification_targets_are_refused(
     workspace: Workspace, client: Client, key: dict[str, str]
 ) -> None:
     for monitor, status in (

@@ -19,7 +19,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.serve.client import FORM, JSON, Client, bearer_headers, sign_in
 from tests.servers.disks import read_only, small_disk
-from tests.site.paper import crawled, paper
+from tests.site.editable_site import crawled, editable_site
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_watch_is_added_listed_matched_and_removed(root: str) -> None:
             "delivered_at": 0,
         }
     ]
-    with paper("127.0.7.91") as site:
+    with editable_site("127.0.7.91") as site:
         site.page("/", "The Wolf.")
         crawled(root, f"{site.origin}/")
         assert client.get("/api/v1/watches", headers=headers).json()[0]["id"] == watch["id"]
@@ -73,7 +73,7 @@ def test_watch_is_added_listed_matched_and_removed(root: str) -> None:
 
 
 @pytest.mark.proves("access-remote-targets")
-def test_nobody_without_a_token_and_nothing_that_runs_here(root: str) -> None:
+def test_watches_require_a_token_and_refuse_local_notification_targets(root: str) -> None:
     client = Client(create_app(root, lambda: workspace_status(root)))
     headers = bearer_headers(root)
     for method, path in (
@@ -135,7 +135,7 @@ def storage(empty_workspace: str) -> Storage:
 
 
 @pytest.mark.proves("access-proposals")
-def test_it_is_off_unless_asked_for(client: Client) -> None:
+def test_proposal_form_is_disabled_by_default(client: Client) -> None:
     assert client.get("/propose").status_code == 404
     assert client.send("POST", "/propose", "url=https://example.org/", FORM).status_code in (
         404,
@@ -163,14 +163,14 @@ def test_it_is_off_unless_asked_for(client: Client) -> None:
         "javascript:alert(1)",
     ],
 )
-def test_what_may_not_be_proposed(storage: Storage, url: str) -> None:
+def test_invalid_proposals_are_refused(storage: Storage, url: str) -> None:
     with pytest.raises(UsageError):
         propose(storage, url)
     assert proposals(storage) == []
 
 
 @pytest.mark.proves("access-proposals")
-def test_proposals_are_kept_once_and_bounded(
+def test_proposals_are_stored_once_and_bounded(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = propose(storage, "https://example.org/#top", "  a\n good   site ")
@@ -187,7 +187,7 @@ def test_proposals_are_kept_once_and_bounded(
 
 
 @pytest.mark.proves("access-csrf", "access-proposals")
-def test_from_the_form_to_the_crawl(copy: str) -> None:
+def test_accepted_proposal_is_added_to_the_crawl(copy: str) -> None:
     client = Client(create_app(copy, dict, limits=ServeSettings(public_form=True)))
     seed = LiveTables(Workspace.open(copy)).scan("pages").collect()["url"][0]
     assert "Propose a site" in client.get("/propose").text

@@ -25,7 +25,7 @@ _PAGE = "<!doctype html><html><head><title>{title}</title></head><body><h1>{titl
 
 
 @dataclass
-class Asked:
+class Request:
     """One request: header names in lower case."""
 
     method: str
@@ -41,18 +41,18 @@ class Members:
     pages_per_session: int = 1_000
     robots: str = ""
     port: int = 0
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
     sessions: dict[str, int] = field(default_factory=dict)  # session -> pages left
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def url(self, path: str = "/") -> str:
         return f"http://127.0.0.1:{self.port}{path}"
 
-    def to(self, path: str) -> list[Asked]:
+    def requests_to(self, path: str) -> list[Request]:
         """Return the requests for a path."""
-        return [each for each in self.asked if each.path == path]
+        return [each for each in self.requests if each.path == path]
 
-    def answer(self, request: Asked) -> Response:
+    def answer(self, request: Request) -> Response:
         """Return (status, headers, text)."""
         path = request.path
         if path == "/robots.txt" and self.robots:
@@ -88,7 +88,7 @@ class Members:
             return 302, [("Location", f"/login?next={path}")], ""
         return 404, [], "nothing"
 
-    def _login(self, request: Asked) -> Response:
+    def _login(self, request: Request) -> Response:
         form = (
             '<form method="post"><input type="hidden" name="token" value="t&amp;1"><input '
             'name="user"><input type="password" name="pass">'
@@ -122,9 +122,9 @@ class RecordingSite(Protocol):
     """A site that computes its responses and records its requests."""
 
     port: int
-    asked: list[Asked]
+    requests: list[Request]
 
-    def answer(self, request: Asked, /) -> Response:
+    def answer(self, request: Request, /) -> Response:
         """Return (status, headers, text)."""
         ...
 
@@ -133,15 +133,15 @@ Site = TypeVar("Site", bound=RecordingSite)
 
 
 @contextmanager
-def members(site: Site) -> Iterator[Site]:
+def served_site(site: Site) -> Iterator[Site]:
     """Serve a site on loopback until the block ends."""
 
     class Handler(QuietHandler):
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             fields = {name.lower(): value for name, value in self.headers.items()}
-            request = Asked(self.command, self.path, fields, body)
-            site.asked.append(request)
+            request = Request(self.command, self.path, fields, body)
+            site.requests.append(request)
             status, headers, text = site.answer(request)
             self.reply(status, text.encode(), headers)
 

@@ -54,7 +54,7 @@ class Faults:
     `drop`: the request is executed, and its response lost. `refuse`: status 500, 503 or 409, and
     the request is not executed (0: no failure). `stale_s`: listings lack keys written within this
     time. `cut`: the connection closes after half of the body. `late`: delay of the response (s).
-    `say`: a body that replaces that of the response (None: no failure).
+    `replace_body`: a body that replaces that of the response (None: no failure).
     """
 
     drop: Rule = never
@@ -62,7 +62,7 @@ class Faults:
     stale_s: float = 0.0
     cut: Rule = never
     late: Callable[[str, str], float] = never
-    say: Callable[[str, str], bytes | None] = lambda method, key: None
+    replace_body: Callable[[str, str], bytes | None] = lambda method, key: None
     requests: list[tuple[str, str]] = field(default_factory=list)
     dropped: int = 0
     refused: int = 0
@@ -72,7 +72,7 @@ class Faults:
 
     def clear(self) -> None:
         """Stop all failures. The counters keep their values."""
-        for name in ("drop", "refuse", "stale_s", "cut", "late", "say"):
+        for name in ("drop", "refuse", "stale_s", "cut", "late", "replace_body"):
             setattr(self, name, self.__dataclass_fields__[name].default)
 
 
@@ -187,7 +187,7 @@ class _FaultInjector:
         status, headers = head
         if faults.stale_s and "list-type" in environ.get("QUERY_STRING", ""):
             body = self._without_new_keys(body)
-        replacement = faults.say(method, key)
+        replacement = faults.replace_body(method, key)
         if replacement is not None:
             faults.replaced += 1
             status, body = "200 OK", replacement

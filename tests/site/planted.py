@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lycosa.config.reading import parse_config
 from tests.servers.nginx import Server, nginx
-from tests.site import paper
+from tests.site import editable_site
 
 ADDRESS = "127.0.7.61"
 WORDS = (
@@ -134,5 +134,5 @@ def crawled(folder: Path) -> Iterator[tuple[str, str, Planted]]:
         (root / "robots.txt").write_text(f"User-agent: *\nSitemap: {origin}/sitemap.xml\n")
         workspace = str(folder / "w")
         seeds = (f"{origin}/", f"{origin}/lonely/seeded.html")
-        paper.crawled(workspace, *seeds, config=parse_config(""))
+        editable_site.crawled(workspace, *seeds, config=parse_config(""))
         yield workspace, origin, planted

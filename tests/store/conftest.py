@@ -9,9 +9,9 @@ import pytest
 from lycosa.core.clock import ManualClock
 from lycosa.store.log.claim import Claim
 from lycosa.store.workspace import Workspace
-from tests.store.places import places, storage
+from tests.store.locations import locations, storage
 
-__all__ = ["places", "storage"]
+__all__ = ["locations", "storage"]
 
 
 @pytest.fixture

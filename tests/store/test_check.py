@@ -207,7 +207,7 @@ def flip_byte(path: Path, share: int) -> None:
     ids=["deleted", "changed", "truncated"],
 )
 @pytest.mark.parametrize("table", ["visits", "pages", "links", "urls", "hosts"])
-def test_a_damaged_table_file(
+def test_damaged_table_file_is_an_error(
     crawled: Workspace, table: str, damage: Callable[[str], None], expected: str
 ) -> None:
     path = crawled.state().files[table][0].path
@@ -226,7 +226,7 @@ def test_unsorted_rows_are_an_error(crawled: Workspace) -> None:
 
 @pytest.mark.proves("consistency-check")
 @pytest.mark.parametrize("deep", [False, True])
-def test_a_missing_and_a_cut_archive(crawled: Workspace, deep: bool) -> None:
+def test_missing_and_truncated_archives_are_errors(crawled: Workspace, deep: bool) -> None:
     first, second = crawled.state().warcs
     os.unlink(crawled.path(first))
     os.truncate(crawled.path(second), 50)

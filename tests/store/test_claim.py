@@ -106,7 +106,7 @@ def test_a_stale_claim_cannot_commit_and_leaves_the_state_unchanged(workspace: W
 
 
 @pytest.mark.proves("cluster-fencing")
-def test_a_claim_that_is_taken_between_check_and_entry_is_noticed(
+def test_claim_replaced_between_check_and_entry_cannot_commit(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The newer claim is made after the files are written and before the entry is."""

@@ -17,7 +17,7 @@ from lycosa.store.workspace import Workspace
 from tests.cli.conftest import printed
 from tests.crawl.kills import LYCOSA
 from tests.servers.nginx import Nginx, Server, nginx
-from tests.store.places import REMOTE, Places
+from tests.store.locations import REMOTE, Locations
 from tests.waiting import until
 
 PAGES = 60
@@ -109,13 +109,13 @@ def crawl_results(machine: Machine, out: Path) -> dict[str, object]:
 
 @pytest.mark.proves("durability-remote-kill")
 @pytest.mark.parametrize("kind", REMOTE)
-def test_a_crawl_that_is_killed_ends_with_the_same_results_as_in_a_folder(
-    kind: str, places: Places, tmp_path: Path
+def test_killed_crawl_on_remote_storage_has_the_same_results_as_in_a_folder(
+    kind: str, locations: Locations, tmp_path: Path
 ) -> None:
     write_site(tmp_path / "site")
-    location = places.location(kind, tmp_path)
-    first = Machine(location, places.environment(kind, tmp_path / "one"))
-    second = Machine(location, places.environment(kind, tmp_path / "two"))
+    location = locations.location(kind, tmp_path)
+    first = Machine(location, locations.environment(kind, tmp_path / "one"))
+    second = Machine(location, locations.environment(kind, tmp_path / "two"))
     folder = Machine(str(tmp_path / "folder"), {})
     with nginx([Server("127.0.4.1", tmp_path / "site")]) as server:
         origin = f"http://127.0.4.1:{server.port}"

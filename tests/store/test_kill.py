@@ -93,7 +93,7 @@ def killed_steps(script: str, *arguments: str) -> list[int]:
 
 
 @pytest.mark.proves("durability-atomic-commit")
-def test_a_kill_before_any_step_leaves_the_old_or_the_new_state(tmp_path: Path) -> None:
+def test_kill_before_any_step_of_a_commit_leaves_the_old_or_the_new_state(tmp_path: Path) -> None:
     origin = Workspace.create(str(tmp_path / "w"), partitions=8)
     before = origin.claim("earlier")
     commit_urls(origin, before, ["http://old.example.org/"])
@@ -166,7 +166,9 @@ REWRITING = """
     ("first", "stride"),
     [(17, 45), *(pytest.param(first, 10, marks=pytest.mark.prove) for first in range(10))],
 )
-def test_a_kill_at_any_step_changes_no_fact(tmp_path: Path, first: int, stride: int) -> None:
+def test_kill_at_any_step_of_maintenance_changes_no_row(
+    tmp_path: Path, first: int, stride: int
+) -> None:
     origin = Workspace.create(str(tmp_path / "w"), partitions=8)
     claim = origin.claim("w")
     commit_both(origin, claim, range(2))

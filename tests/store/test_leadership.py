@@ -57,7 +57,7 @@ def test_first_leader_does_not_wait(workspace: Workspace, clock: ManualClock) ->
 
 
 @pytest.mark.proves("cluster-coordinator")
-def test_leading_runs_out_before_workers_leases_do(
+def test_leadership_expires_before_the_leases_of_workers(
     workspace: Workspace, clock: ManualClock
 ) -> None:
     leadership = become_leader(workspace, clock)
@@ -70,7 +70,7 @@ def test_leading_runs_out_before_workers_leases_do(
 
 
 @pytest.mark.proves("cluster-coordinator")
-def test_another_cluster_waits_until_the_note_stands_still(
+def test_another_cluster_waits_until_the_leader_note_is_stale(
     workspace: Workspace, clock: ManualClock
 ) -> None:
     first, other = become_leader(workspace, clock), candidate(workspace, clock, "other")
@@ -93,7 +93,7 @@ def test_another_cluster_waits_until_the_note_stands_still(
     assert not first.holds
 
 
-def test_restarted_leader_of_the_same_cluster_takes_over_without_answering(
+def test_restarted_leader_of_the_same_cluster_replies_only_after_the_hold_time(
     workspace: Workspace,
     clock: ManualClock,
 ) -> None:
@@ -138,7 +138,7 @@ def test_late_note_of_an_old_leader_does_not_end_the_new_one(
 
 
 @pytest.mark.proves("cluster-coordinator")
-def test_of_many_only_one_wins_an_epoch(workspace: Workspace) -> None:
+def test_only_one_of_many_candidates_wins_an_epoch(workspace: Workspace) -> None:
     leaderships = []
 
     def run(number: int) -> None:
@@ -179,7 +179,7 @@ def test_candidate_that_paused_during_many_epochs_does_not_lead(
 
 
 @pytest.mark.proves("cluster-single-crawl")
-def test_a_plain_crawl_keeps_out_of_a_living_cluster_and_takes_over_a_dead_one(
+def test_single_crawl_is_refused_during_a_cluster_crawl_and_starts_after_its_lease(
     workspace: Workspace,
 ) -> None:
     timing = Timing(hold=250, reassign=500)
@@ -228,7 +228,7 @@ def start_holder(workspace: Workspace) -> subprocess.Popen[str]:
 
 
 @pytest.mark.proves("cluster-single-crawl")
-def test_a_second_owner_is_refused_and_told_about_the_first(workspace: Workspace) -> None:
+def test_second_owner_is_refused_with_the_process_id_of_the_first(workspace: Workspace) -> None:
     holder = start_holder(workspace)
     try:
         with pytest.raises(OwnedError) as refusal:

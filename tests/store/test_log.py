@@ -165,7 +165,7 @@ def test_damaged_entry_stops_readers_and_writers_with_its_path(
 
 @pytest.mark.proves("consistency-versions")
 @pytest.mark.parametrize("change", [{"kind": "snapshot"}, {"epoch": 7}])
-def test_what_a_newer_program_wrote_is_refused_with_the_remedy(
+def test_entry_of_a_newer_version_is_refused_with_the_remedy(
     log: Log, tmp_path: Path, change: dict[str, object]
 ) -> None:
     document = json.loads(encode_entry(log.append(draft(), seen=0, on_newer=no_newer)))
@@ -176,7 +176,7 @@ def test_what_a_newer_program_wrote_is_refused_with_the_remedy(
 
 
 @pytest.mark.proves("consistency-check")
-def test_any_changed_byte_of_an_entry_is_noticed() -> None:
+def test_any_changed_byte_of_an_entry_is_detected() -> None:
     content = encode_entry(entry := replace(draft(), number=1, claim=1))
     assert decode_entry(content, 1) == entry
     for position in range(len(content) - 1):  # except the newline
@@ -238,7 +238,7 @@ def test_failed_append_raises_and_leaves_no_file(
 
 
 @pytest.mark.proves("consistency-log")
-def test_threads_racing_for_each_number_have_one_winner_and_lose_nothing(
+def test_concurrent_appends_of_threads_lose_no_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)  # irrelevant to the race, and slow
@@ -260,7 +260,7 @@ def test_threads_racing_for_each_number_have_one_winner_and_lose_nothing(
 
 
 @pytest.mark.proves("consistency-log")
-def test_processes_commit_side_by_side_and_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_commits_of_processes_lose_nothing(tmp_path: Path) -> None:
     workspace = Workspace.create(str(tmp_path / "w"), partitions=4)
     rounds = 60
     race(workspace.root, 3, rounds)

@@ -158,7 +158,9 @@ def claim(workspace: Workspace) -> Claim:
 
 
 @pytest.mark.proves("consistency-exclusion")
-def test_an_exclusion_hides_at_once_from_every_reader(workspace: Workspace, claim: Claim) -> None:
+def test_exclusion_hides_rows_from_every_reader_immediately(
+    workspace: Workspace, claim: Claim
+) -> None:
     follower, before = LogState(workspace.log), good_rows(workspace)
     follower.refresh()
     entry = exclude(workspace, [f"host:{BAD}"])
@@ -195,7 +197,7 @@ def test_an_exclusion_hides_at_once_from_every_reader(workspace: Workspace, clai
 @pytest.mark.proves("consistency-purge")
 @pytest.mark.parametrize("compaction", ["none", "due", "full"])
 @pytest.mark.parametrize("rule", [f"host:{BAD}", "domain:example.com", f"prefix:http://{BAD}/"])
-def test_a_purge_removes_the_last_byte_and_nothing_else(
+def test_purge_removes_all_bytes_of_excluded_pages_and_no_others(
     workspace: Workspace, claim: Claim, rule: str, compaction: str
 ) -> None:
     if compaction != "none":
@@ -262,7 +264,7 @@ def test_archive_with_only_excluded_records_is_deleted(workspace: Workspace, cla
 
 @pytest.mark.proves("access-links")
 @pytest.mark.parametrize("linked", ["data", "data/00000001-1"])
-def test_nothing_changes_behind_a_link_to_a_folder(
+def test_files_behind_a_link_to_a_folder_are_not_changed(
     workspace: Workspace, claim: Claim, tmp_path: Path, linked: str
 ) -> None:
     """An untrusted log may refer to any file behind the link: files there are only read."""
@@ -287,7 +289,7 @@ def test_nothing_changes_behind_a_link_to_a_folder(
 
 
 @pytest.mark.proves("consistency-purge")
-def test_orphans_of_the_dead_are_purged_and_those_of_the_living_are_pending(
+def test_orphans_of_dead_workers_are_purged_and_those_of_live_workers_are_pending(
     workspace: Workspace, claim: Claim
 ) -> None:
     folder = claim.next_folder()
@@ -339,7 +341,7 @@ def test_archives_left_by_a_killed_purge_are_not_orphans_and_are_vacuumed(
     assert_archive_matches(workspace)
 
 
-def test_purge_restarts_when_a_compaction_lands_meanwhile(
+def test_purge_restarts_after_a_concurrent_compaction(
     workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = write_rows

@@ -51,7 +51,9 @@ def exclusion(number: int) -> Entry:
 
 
 @pytest.mark.proves("durability-remote-storage")
-def test_a_lost_answer_to_an_entry_is_settled_by_reading(location: str, server: S3Server) -> None:
+def test_lost_response_to_an_entry_is_resolved_by_reading_the_entry(
+    location: str, server: S3Server
+) -> None:
     workspace = Workspace.create(location, partitions=4)
     server.faults.drop = once_each(is_entry)
     commit_rounds(workspace, 6)
@@ -83,7 +85,7 @@ def test_commit_retried_after_lost_responses_leaves_one_entry(
 
 @pytest.mark.proves("durability-remote-storage")
 @pytest.mark.parametrize("status", [500, 503, 409])
-def test_refusals_that_pass_are_waited_out(location: str, server: S3Server, status: int) -> None:
+def test_temporary_errors_are_retried(location: str, server: S3Server, status: int) -> None:
     workspace = Workspace.create(location, partitions=4)
     chance = random.Random(status)
     server.faults.refuse = lambda method, key: (
@@ -110,7 +112,7 @@ def test_permanent_errors_fail_the_commit_which_can_be_retried(
 
 
 @pytest.mark.proves("durability-remote-storage")
-def test_a_listing_that_lacks_what_is_new_loses_nothing(location: str, server: S3Server) -> None:
+def test_stale_listing_loses_nothing(location: str, server: S3Server) -> None:
     workspace = Workspace.create(location, partitions=4)
     claim = workspace.claim("w")
     for number in range(12):
@@ -153,7 +155,7 @@ def test_an_error_document_is_not_an_empty_listing(
         remaining -= 1
         return ERROR_DOCUMENT
 
-    server.faults.say = error_document
+    server.faults.replace_body = error_document
     for listing, paths in zip((storage.names, storage.files_below), expected, strict=True):
         remaining = errors
         if errors < 1_000:
@@ -184,7 +186,7 @@ def test_snapshot_is_found_despite_a_stale_listing_after_vacuum(
 
 
 @pytest.mark.proves("durability-remote-storage")
-def test_processes_commit_side_by_side_under_all_faults_and_lose_nothing(
+def test_concurrent_commits_of_processes_lose_nothing_under_all_faults(
     location: str, server: S3Server
 ) -> None:
     workspace = Workspace.create(location, partitions=4)

@@ -27,7 +27,7 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, commit_urls
 
-pytestmark = pytest.mark.usefixtures("quick")
+pytestmark = pytest.mark.usefixtures("no_fsync")
 
 NOW = 1_700_000_000_000
 LATER = NOW + 400 * 365 * DAY_MS  # later than the modification times of all files
@@ -75,7 +75,7 @@ def aged(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 
 @pytest.mark.proves("consistency-snapshots")
-def test_every_hundredth_entry_is_followed_by_a_snapshot_that_says_what_the_entries_say(
+def test_every_hundredth_entry_has_a_snapshot_equal_to_the_replayed_entries(
     aged: Workspace,
 ) -> None:
     replayed = LogState(aged.log)
@@ -129,7 +129,7 @@ def test_opening_reads_one_snapshot_and_the_entries_after_it(aged: Workspace) ->
 
 
 @pytest.mark.proves("consistency-snapshots")
-def test_a_damaged_snapshot_is_passed_over_and_named_by_a_check(aged: Workspace) -> None:
+def test_damaged_snapshot_is_skipped_and_reported_by_check(aged: Workspace) -> None:
     path = Path(aged.path(snapshot_path(300)))
     content = bytearray(path.read_bytes())
     content[-10] ^= 1
@@ -143,7 +143,7 @@ def test_a_damaged_snapshot_is_passed_over_and_named_by_a_check(aged: Workspace)
     assert finding.where == snapshot_path(300)
 
 
-def test_snapshot_that_differs_from_the_entries_is_an_error_of_a_check(aged: Workspace) -> None:
+def test_snapshot_that_differs_from_the_entries_is_reported_by_check(aged: Workspace) -> None:
     first, second = (Path(aged.path(snapshot_path(number))) for number in (100, 200))
     header, _, body = second.read_bytes().partition(b"\n")
     assert body
@@ -322,7 +322,7 @@ def test_invalid_exclusion_rule_is_refused(workspace: Workspace) -> None:
     assert workspace.log.numbers() == []
 
 
-def test_state_forgets_ended_claims_and_applied_inbox_files(
+def test_state_drops_ended_claims_and_applied_inbox_files(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lycosa.store.log.state.KEPT_ENTRIES", 200)

@@ -38,7 +38,7 @@ def test_pipe_or_device_is_read_as_an_empty_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("access-links")
-def test_nothing_is_written_or_deleted_behind_a_link_to_a_folder(
+def test_writes_and_deletes_behind_a_link_to_a_folder_are_refused(
     storage: LocalStorage, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """An untrusted workspace may have a link to any folder of this machine."""

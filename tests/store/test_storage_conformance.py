@@ -18,15 +18,15 @@ import xxhash
 from lycosa.core.errors import StorageError, UsageError, WorkspaceError
 from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.storage import Storage, open_storage
-from tests.store.places import KINDS, Places
+from tests.store.locations import KINDS, Locations
 from tests.waiting import run_concurrently
 
 pytestmark = pytest.mark.parametrize("storage", KINDS, indirect=True)
 
 
 @pytest.mark.proves("consistency-log")
-@pytest.mark.usefixtures("quick")
-def test_of_creators_exactly_one_wins_every_time(storage: Storage) -> None:
+@pytest.mark.usefixtures("no_fsync")
+def test_exactly_one_concurrent_creator_succeeds(storage: Storage) -> None:
     """A check for existence followed by a write fails here on most rounds."""
     racers, rounds = 4, 1_000 if storage.on_disk else 40
     wins: list[list[int]] = [[] for _ in range(racers)]
@@ -46,7 +46,7 @@ def test_of_creators_exactly_one_wins_every_time(storage: Storage) -> None:
     assert len(storage.names("log")) == len(storage.files_below("log")) == rounds
 
 
-def test_drafts_finalized_dropped_and_read_concurrently_are_not_lost(storage: Storage) -> None:
+def test_drafts_are_not_lost_when_finalized_dropped_and_read_concurrently(storage: Storage) -> None:
     content = b"rows" * 1_000
     for number in range(1, 21):
         folder = f"data/{number:08d}-1"
@@ -72,7 +72,7 @@ def test_drafts_finalized_dropped_and_read_concurrently_are_not_lost(storage: St
 
 @pytest.mark.prove
 def test_one_of_several_creating_processes_wins_each_round(
-    storage: Storage, places: Places, tmp_path: Path
+    storage: Storage, locations: Locations, tmp_path: Path
 ) -> None:
     """The processes run each round at the same time: else the first to start wins all."""
     rounds, racers = 1_000, 3
@@ -211,7 +211,7 @@ def test_listing_of_several_pages_is_complete(
 
 @pytest.mark.proves("access-paths")
 @pytest.mark.parametrize("path", ["/abs", "..", "log/../../x"])
-def test_paths_stay_inside(storage: Storage, path: str) -> None:
+def test_paths_outside_the_workspace_are_refused(storage: Storage, path: str) -> None:
     for operation in (
         storage.read,
         storage.files.local_path,
@@ -333,7 +333,7 @@ def test_folder_is_published_completely_and_once(
 
 
 @pytest.mark.proves("consistency-generations")
-def test_readers_of_a_folder_that_goes_see_all_of_it_or_none(
+def test_readers_of_a_deleted_folder_see_all_files_or_none(
     storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Path(storage.folders.staging_dir("index"), ".build-1")

@@ -192,7 +192,7 @@ def test_unwritable_location_is_refused_with_a_remedy(
 
 @pytest.mark.proves("access-paths")
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "data/../../x"])
-def test_paths_do_not_lead_out(workspace: Workspace, path: str) -> None:
+def test_paths_outside_the_workspace_are_refused(workspace: Workspace, path: str) -> None:
     with pytest.raises(WorkspaceError, match="is outside the workspace"):
         workspace.path(path)
 

@@ -253,7 +253,7 @@ def _newest_table(corpus: Corpus, language: str) -> Path:
 
 
 @pytest.mark.proves("consistency-purge-derived")
-def test_nothing_of_a_purged_page_stays_in_a_table(
+def test_translation_tables_have_no_words_of_purged_pages(
     ranked_copy: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A word from a single page is in no table after that page was excluded and purged."""

@@ -18,7 +18,7 @@ import zstandard
 
 from tests.crawl.conftest import page
 from tests.crawl.kills import LYCOSA, ask
-from tests.page.made import docx, pdf
+from tests.page.document_files import docx, pdf
 from tests.servers.nginx import Nginx, Server, nginx
 
 # Quick tests of each kind are in tests/http/test_decode.py, tests/page/test_hostile.py, …
@@ -212,7 +212,7 @@ def outcome(web: tuple[Nginx, list[str]], tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.proves("limits-bombs")
-def test_the_crawl_ends_and_each_bomb_has_its_outcome(
+def test_crawl_with_bombs_ends_and_each_bomb_is_fetched_once(
     outcome: Outcome, web: tuple[Nginx, list[str]]
 ) -> None:
     assert outcome.ended == "finished"
@@ -228,13 +228,13 @@ def test_memory_stays_bounded(outcome: Outcome) -> None:
 
 
 @pytest.mark.proves("limits-redirects")
-def test_redirects_round_the_hosts_end_where_the_setting_says(outcome: Outcome) -> None:
+def test_redirects_between_hosts_end_at_max_redirects(outcome: Outcome) -> None:
     hops = [path for path in outcome.requests if path.startswith("/round")]
     assert len(hops) == 1 + 10  # fetch.max_redirects
 
 
 @pytest.mark.proves("limits-sitemaps")
-def test_a_million_entries_of_sitemaps_are_read_once_and_the_index_that_names_itself_ends(
+def test_sitemaps_of_a_recursive_index_are_read_once(
     outcome: Outcome,
 ) -> None:
     assert outcome.requests["/maps.xml"] == 1

@@ -113,7 +113,7 @@ KINDS: dict[str, tuple[dict[str, object], str, str]] = {
 
 @pytest.mark.proves("access-tls")
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_certificate_is_judged(tmp_path: Path, trusted: Certificate, kind: str) -> None:
+def test_validity_of_each_certificate(tmp_path: Path, trusted: Certificate, kind: str) -> None:
     arguments, host, why = KINDS[kind]
     options = {"authority": trusted, **arguments}
     if options["authority"] == "unknown":
@@ -184,7 +184,7 @@ def test_each_handshake_that_fails_has_its_outcome(trusted: Certificate, kind: s
 
 
 @pytest.mark.proves("access-tls")
-def test_tls_1_0_is_not_spoken(tmp_path: Path, trusted: Certificate) -> None:
+def test_tls_1_0_is_refused(tmp_path: Path, trusted: Certificate) -> None:
     with server(
         over_tls(make_certificate(tmp_path, "server", "DNS:a.test", trusted), only_tls_1_0)
     ) as port:

@@ -22,9 +22,9 @@ from lycosa.frontier.recrawl.refetch_budget import PERIOD_MS, Budget
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import page
-from tests.crawl.crew import PARTITIONS, Crew, job
 from tests.crawl.kills import LYCOSA
 from tests.crawl.sessions import collection, select, work
+from tests.crawl.worker_group import PARTITIONS, WorkerGroup, job
 from tests.servers.nginx import Nginx, Server, nginx
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.request_log import LogEntry
@@ -157,7 +157,7 @@ JUMPS = {
         for name, jumps in JUMPS.items()
     ],
 )
-def test_a_crawl_whose_date_is_set_comes_to_its_end(
+def test_crawl_is_complete_and_polite_despite_clock_jumps(
     web: Nginx, tmp_path: Path, jumps: list[tuple[int, int]]
 ) -> None:
     """With one active host: the states of inactive hosts contain dates."""
@@ -187,21 +187,19 @@ def test_next_crawl_ignores_pauses_that_are_a_year_ahead(web: Nginx, tmp_path: P
 
 @pytest.mark.proves("durability-clock")
 @pytest.mark.parametrize("restart", [False, True])
-def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(
-    tmp_path: Path, restart: bool
-) -> None:
+def test_pages_visited_at_a_wrong_date_are_refetched_in_time(tmp_path: Path, restart: bool) -> None:
     """A page that was visited a year ahead must not wait a year for its next visit."""
     synthetic = Web(WebPlan.calm(seed=5, hosts=4, pages=20))
     clock = AheadClock(synthetic.plan.epoch_ms)
     requested: list[LogEntry] = []
-    crew = Crew(
+    group = WorkerGroup(
         tmp_path / "w",
         clock,
         job(synthetic.seeds(), recrawl="age", max_age="1h"),
         settings=("crawl.active_hosts=2",),
         longest_wait_ms=20_000,
     )
-    crew.fetcher = lambda _: AheadFetcher(synthetic, clock, record=requested.append)
+    group.fetcher = lambda _: AheadFetcher(synthetic, clock, record=requested.append)
 
     def fetched(since: int) -> set[tuple[str, str]]:
         return {
@@ -211,18 +209,18 @@ def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(
         }
 
     try:
-        crew.join("a", range(PARTITIONS))
+        group.join("a", range(PARTITIONS))
         clock.ahead_ms = YEAR
         began = clock.monotonic_ms()
-        crew.run(lambda: clock.monotonic_ms() > began + 2 * HOUR)
+        group.run(lambda: clock.monotonic_ms() > began + 2 * HOUR)
         everything, since = fetched(0), len(requested)
         clock.ahead_ms = 0
         if restart:
-            crew.leave("a")
-            crew.join("b", range(PARTITIONS))
-        crew.run(lambda: clock.monotonic_ms() > began + 4 * HOUR)
+            group.leave("a")
+            group.join("b", range(PARTITIONS))
+        group.run(lambda: clock.monotonic_ms() > began + 4 * HOUR)
     finally:
-        crew.close()
+        group.close()
     assert len(everything) > 20
     assert {
         page for page in everything - fetched(since) if not page[1].startswith("/robots")
@@ -230,7 +228,7 @@ def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(
     for host in {request.host for request in requested}:
         times = sorted(request.arrived_at_ms for request in requested if request.host == host)
         assert min(later - earlier for earlier, later in pairwise(times)) >= 1_000
-    assert verify(crew.workspace(), deep=True).ok
+    assert verify(group.workspace(), deep=True).ok
 
 
 @pytest.mark.proves("durability-clock")
@@ -238,7 +236,9 @@ def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(
 @pytest.mark.parametrize(
     "dates", [("-1h",), ("+1y",), ("+1y", "+0"), ("-1d", "+1d", "-1y")], ids=",".join
 )
-def test_the_command_too(web: Nginx, tmp_path: Path, dates: tuple[str, ...]) -> None:
+def test_command_is_complete_and_polite_despite_clock_jumps(
+    web: Nginx, tmp_path: Path, dates: tuple[str, ...]
+) -> None:
     """libfaketime changes the date of the whole process."""
     library = require_file(LIBRARY, "libfaketime")
     date = tmp_path / "date"

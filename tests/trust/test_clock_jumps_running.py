@@ -56,7 +56,7 @@ def indexed_entry(workspace: Path) -> int:
     [(-HOUR,), (YEAR, 0), (-DAY, DAY, -YEAR)],
     ids=["an hour back", "a year ahead and back", "three jumps"],
 )
-def test_a_daemon_goes_on(
+def test_daemon_continues_despite_clock_jumps(
     web: Nginx,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

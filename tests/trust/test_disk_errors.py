@@ -87,7 +87,7 @@ def fail(initial_workspace: str, root: Path, fault: Fault, at: int) -> FaultInje
 
 
 @pytest.mark.proves("durability-full-disk")
-def test_a_disk_that_fails_once_loses_nothing(initial_workspace: str, tmp_path: Path) -> None:
+def test_one_disk_error_loses_no_committed_data(initial_workspace: str, tmp_path: Path) -> None:
     at = random.Random(SEED).randint(1, 400)
     assert fail(initial_workspace, tmp_path / "w", Fault.FALSE_ERROR, at).happened
 
@@ -95,7 +95,7 @@ def test_a_disk_that_fails_once_loses_nothing(initial_workspace: str, tmp_path: 
 @pytest.mark.proves("durability-full-disk")
 @pytest.mark.prove
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.name.lower())
-def test_a_disk_that_fails_at_any_call_loses_nothing(
+def test_disk_error_at_any_call_loses_no_committed_data(
     initial_workspace: str, tmp_path: Path, fault: Fault
 ) -> None:
     print(fail_at_each_call(lambda at: fail(initial_workspace, tmp_path / "w", fault, at).happened))
@@ -123,7 +123,7 @@ LIMITED_SCRIPT = """
 @pytest.mark.parametrize(
     "limit", [100, 300, 600, 1_000, 2_000, 3_000, 4_500, 6_500, 9_000, 13_000, 20_000]
 )
-def test_files_that_may_not_grow_lose_nothing(
+def test_file_size_limit_loses_no_committed_data(
     initial_workspace: str, tmp_path: Path, limit: int
 ) -> None:
     shutil.copytree(initial_workspace, tmp_path / "w")
@@ -190,7 +190,7 @@ def crawl(root: Path, url: str, delay_s: float) -> dict[str, float]:
 
 @pytest.mark.proves("durability-slow-disk")
 @pytest.mark.prove
-def test_two_batches_wait_for_a_slow_disk_and_no_more(serve: ServeWeb, tmp_path: Path) -> None:
+def test_at_most_two_batches_are_pending_on_a_slow_disk(serve: ServeWeb, tmp_path: Path) -> None:
     chance = random.Random(7)
     words = [f"{chance.randrange(16**6):x}" for _ in range(3_000)]
     site = {
@@ -261,7 +261,7 @@ def fail_sync(initial_workspace: str, root: Path, at: int) -> FailedSyncRecorder
 
 
 @pytest.mark.proves("durability-failed-fsync")
-def test_what_is_promised_rests_on_no_file_whose_fsync_failed(
+def test_committed_data_does_not_depend_on_a_file_whose_fsync_failed(
     initial_workspace: str, tmp_path: Path
 ) -> None:
     assert fail_sync(initial_workspace, tmp_path / "w", random.Random(SEED).randint(1, 60)).failed
@@ -269,7 +269,9 @@ def test_what_is_promised_rests_on_no_file_whose_fsync_failed(
 
 @pytest.mark.proves("durability-failed-fsync")
 @pytest.mark.prove
-def test_any_fsync_may_fail(initial_workspace: str, tmp_path: Path) -> None:
+def test_failure_of_any_fsync_loses_no_committed_data(
+    initial_workspace: str, tmp_path: Path
+) -> None:
     print(fail_at_each_call(lambda at: fail_sync(initial_workspace, tmp_path / "w", at).failed))
 
 
@@ -292,7 +294,7 @@ class SlowDisk:
 @pytest.mark.proves("durability-slow-disk")
 @pytest.mark.prove
 @pytest.mark.parametrize("delay_s", [0.05, 0.2])
-def test_a_crawl_on_a_slow_disk_goes_on_and_readers_do_not_wait(
+def test_crawl_on_a_slow_disk_continues_and_does_not_block_readers(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay_s: float
 ) -> None:
     """Each page is fetched once, commits are complete, and readers see committed pages."""
@@ -330,6 +332,6 @@ def test_a_crawl_on_a_slow_disk_goes_on_and_readers_do_not_wait(
         reader.join()
     assert crawled.progress.ended == "finished"
     assert disk.calls > 60
-    assert (len(web.asked()), page_counts) == (pages + 1, sorted(page_counts))
+    assert (len(web.requested_paths()), page_counts) == (pages + 1, sorted(page_counts))
     assert len({count for count in page_counts if count}) > 1  # commits before the end were read
     assert verify(Workspace.open(str(tmp_path / "w")), deep=True).ok

@@ -1,6 +1,6 @@
 """Name resolution, outcomes of fetches, and tests in isolated networks.
 
-`island.py` explains the isolated network; `island_names.py` and `island_guard.py` are the tests.
+`isolation.py` explains the isolated network; `isolated_names.py` and `isolated_guard.py` are the tests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.crawl.sessions import collection, work
 from tests.crawl.sessions import select as query
 from tests.fetch.fetching import fetch, open_fetcher
 from tests.servers.hostile import ENDPOINTS, HostileServer
-from tests.trust.island import run_isolated
+from tests.trust.isolation import run_isolated
 
 
 def resolutions(resolver: Resolver, count: int) -> list[Resolution]:
@@ -87,7 +87,7 @@ def test_host_name_needs_resolution(host: str) -> None:
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "[::1]", "localhost", "www.localhost", "a.test.", "hidden.onion"]
 )
-def test_host_is_left_to_libcurl(host: str) -> None:
+def test_host_name_needs_no_resolution(host: str) -> None:
     assert not is_name(host)
 
 
@@ -123,7 +123,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "fetch-error
 
 
 @pytest.mark.proves("limits-outcome")
-def test_every_outcome_is_documented_and_says_whether_it_is_tried_again() -> None:
+def test_every_error_is_documented_with_its_retry_rule() -> None:
     rows = re.findall(
         r"^\| `(\w+)` \| [^|]+ \| (yes|no) \| ?[^|]* \|$",
         DOCS.read_text(encoding="utf-8"),
@@ -134,7 +134,7 @@ def test_every_outcome_is_documented_and_says_whether_it_is_tried_again() -> Non
 
 @pytest.mark.proves("limits-size")
 @pytest.mark.prove
-def test_nothing_is_archived_as_whole_that_is_not(tmp_path: Path) -> None:
+def test_incomplete_responses_are_archived_as_truncated(tmp_path: Path) -> None:
     """Incomplete and limited responses have WARC-Truncated (WARC/1.1 section 5.13)."""
     settings = (
         "fetch.first_byte_timeout=1500ms",
@@ -176,13 +176,13 @@ def test_nothing_is_archived_as_whole_that_is_not(tmp_path: Path) -> None:
 @pytest.mark.proves(
     "access-addresses", "access-redirects", "access-dns-rebinding", "access-callers"
 )
-def test_no_name_and_no_site_leads_inside() -> None:
-    """Run the quick tests of `island_names.py` and `island_guard.py`."""
+def test_no_connection_to_private_addresses() -> None:
+    """Run the quick tests of `isolated_names.py` and `isolated_guard.py`."""
     run_isolated("--durations=5")
 
 
 @pytest.mark.proves("isolation-browser-network", "access-redirects", "access-callers")
 @pytest.mark.prove
-def test_what_takes_longer() -> None:
-    """Run the long tests of `island_names.py` and `island_guard.py`."""
+def test_no_connection_to_private_addresses_in_long_tests() -> None:
+    """Run the long tests of `isolated_names.py` and `isolated_guard.py`."""
     run_isolated("-m", "prove")

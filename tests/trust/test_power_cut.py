@@ -90,7 +90,7 @@ def cut_at(
 
 
 @pytest.mark.proves("durability-power-cut")
-def test_a_power_cut_loses_nothing_that_was_promised(recorded: Recorded, tmp_path: Path) -> None:
+def test_power_cut_loses_no_committed_data(recorded: Recorded, tmp_path: Path) -> None:
     chance = random.Random(SEED)
     _, recorder = recorded
     for unsynced in (UnsyncedData.NOTHING, UnsyncedData.ZEROS, UnsyncedData.RANDOM):
@@ -121,7 +121,7 @@ def test_header_of_an_old_snapshot_is_synced(tmp_path: Path) -> None:
 
 @pytest.mark.proves("durability-power-cut")
 @pytest.mark.prove
-def test_a_power_cut_while_old_entries_are_deleted(tmp_path: Path) -> None:
+def test_power_cut_during_deletion_of_old_entries_loses_no_committed_data(tmp_path: Path) -> None:
     """The headers of old snapshots are kept: they record which entries were written."""
     workspace = Workspace.create(str(tmp_path / "w"), partitions=8)
     (tmp_path / "w" / "log").mkdir()
@@ -156,7 +156,7 @@ def test_a_power_cut_while_old_entries_are_deleted(tmp_path: Path) -> None:
 @pytest.mark.proves("durability-power-cut")
 @pytest.mark.prove
 @pytest.mark.parametrize("unsynced", list(UnsyncedData), ids=lambda unsynced: unsynced.name.lower())
-def test_a_power_cut_between_any_two_operations(
+def test_power_cut_between_any_two_operations_loses_no_committed_data(
     recorded: Recorded, tmp_path: Path, unsynced: UnsyncedData
 ) -> None:
     _, recorder = recorded
@@ -284,7 +284,7 @@ def assert_crawl_continues_after_cut(
 
 
 @pytest.mark.proves("durability-power-cut")
-def test_a_crawl_goes_on_after_a_power_cut(recorder: Recorder, web: Web, tmp_path: Path) -> None:
+def test_crawl_resumes_after_a_power_cut(recorder: Recorder, web: Web, tmp_path: Path) -> None:
     chance = random.Random(SEED)
     for unsynced in (UnsyncedData.NOTHING, UnsyncedData.RANDOM):
         moment = chance.randrange(recorder.start, len(recorder.changes))
@@ -292,7 +292,7 @@ def test_a_crawl_goes_on_after_a_power_cut(recorder: Recorder, web: Web, tmp_pat
 
 
 @pytest.mark.proves("durability-power-cut")
-def test_a_crawl_goes_on_after_a_power_cut_that_left_zeros_for_the_open_archive(
+def test_crawl_resumes_after_a_power_cut_that_zeroed_the_open_archive(
     recorder: Recorder, web: Web, tmp_path: Path
 ) -> None:
     commit = recorder.marks[0][0]
@@ -324,7 +324,7 @@ def is_gzip(content: bytes) -> bool:
 @pytest.mark.proves("durability-power-cut")
 @pytest.mark.prove
 @pytest.mark.parametrize("unsynced", list(UnsyncedData), ids=lambda unsynced: unsynced.name.lower())
-def test_a_crawl_goes_on_after_any_of_many_power_cuts(
+def test_crawl_resumes_after_any_of_many_power_cuts(
     recorder: Recorder, web: Web, tmp_path: Path, unsynced: UnsyncedData
 ) -> None:
     chance = random.Random(SEED)

@@ -89,7 +89,7 @@ def test_error_for_bodies_that_are_always_truncated_has_the_location(
 
 @pytest.mark.proves("durability-remote-storage")
 @pytest.mark.prove
-def test_an_answer_that_comes_too_late_is_settled_by_reading(
+def test_late_response_to_an_entry_is_resolved_by_reading_the_entry(
     location: str, server: S3Server, short_timeout: None
 ) -> None:
     """The conditional PUT of an entry succeeds but its response arrives after the timeout.
@@ -155,7 +155,7 @@ def test_error_in_a_successful_response_is_detected(
     content = random.Random(7).randbytes(11 * 2**20)
     Path(storage.files.draft_path(path)).write_bytes(content)
     posts = iter([step == "start", step == "end"])
-    server.faults.say = lambda method, key: (
+    server.faults.replace_body = lambda method, key: (
         ERROR_IN_A_SUCCESS if method == "POST" and next(posts, False) else None
     )
     if step == "start":
@@ -196,7 +196,7 @@ def test_invalid_listing_is_an_error_and_deletes_nothing(
     """Vacuum, verification and claims must not treat files as missing because of it."""
     workspace = Workspace.create(location, partitions=4)
     commit(workspace, 3)
-    server.faults.say = lambda method, key: output if method == "GET" and not key else None
+    server.faults.replace_body = lambda method, key: output if method == "GET" and not key else None
     with pytest.raises(StorageError, match=location):
         workspace.storage.files_below("data")
     server.faults.clear()
@@ -211,7 +211,9 @@ def test_empty_listing_loses_nothing(location: str, server: S3Server, listing: b
     """
     workspace = Workspace.create(location, partitions=4)
     commit(workspace, 3)
-    server.faults.say = lambda method, key: listing if method == "GET" and not key else None
+    server.faults.replace_body = lambda method, key: (
+        listing if method == "GET" and not key else None
+    )
     assert workspace.storage.files_below("data") == []
     assert Workspace.open(location).state().counters == {"rounds": 3}
     commit(Workspace.open(location))
@@ -221,7 +223,7 @@ def test_empty_listing_loses_nothing(location: str, server: S3Server, listing: b
 
 @pytest.mark.proves("durability-remote-storage")
 @pytest.mark.prove
-def test_commits_in_a_storm_lose_nothing(
+def test_commits_lose_nothing_under_simultaneous_faults(
     location: str, server: S3Server, short_timeout: None
 ) -> None:
     """All faults occur together at random; failed commits are repeated."""
@@ -236,7 +238,7 @@ def test_commits_in_a_storm_lose_nothing(
     server.faults.refuse = lambda method, key: chance.choice((500, 503)) if one_in(0.08) else 0
     server.faults.cut = lambda method, key: method == "GET" and one_in(0.1)
     server.faults.late = lambda method, key: 1.3 if one_in(0.02) else 0.0
-    server.faults.say = lambda method, key: (
+    server.faults.replace_body = lambda method, key: (
         ERROR_IN_A_SUCCESS if method == "POST" and one_in(0.2) else None
     )
     done = failed = 0

@@ -26,8 +26,8 @@ from lycosa.commands.inspection.status import workspace_status
 from lycosa.serve.app import create_app
 from lycosa.store.workspace import Workspace
 from tests.serve.client import Client
-from tests.servers.members import Asked, members
-from tests.site.paper import Hook, hook
+from tests.servers.members import Request, served_site
+from tests.site.editable_site import WebhookReceiver, webhook_receiver
 
 SECRETS = {
     "LYCOSA_TEST_BASIC": "MARKbasic pass&word",
@@ -56,23 +56,23 @@ class ProtectedSite:
     """Site with Basic authentication, a login and passwords in URLs."""
 
     port: int = 0
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
 
-    def answer(self, asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
+    def answer(self, request: Request) -> tuple[int, list[tuple[str, str]], str]:
         page = [("Content-Type", "text/html"), ("Set-Cookie", f"seen={SESSION}; Path=/")]
         here = f"127.0.0.1:{self.port}"
-        if asked.path == "/robots.txt":
+        if request.path == "/robots.txt":
             return 404, [], ""
-        if asked.path == "/login" and asked.method == "GET":
+        if request.path == "/login" and request.method == "GET":
             return (
                 200,
                 page,
                 "<form method=post><input name=user><input name=pass type=password></form>",
             )
-        if asked.path == "/login":
-            assert parse_qs(asked.body.decode())["pass"] == [SECRETS["LYCOSA_TEST_FORM"]]
+        if request.path == "/login":
+            assert parse_qs(request.body.decode())["pass"] == [SECRETS["LYCOSA_TEST_FORM"]]
             return 302, [("Location", "/"), ("Set-Cookie", f"sid={SESSION}; HttpOnly; Path=/")], ""
-        if asked.path == "/":
+        if request.path == "/":
             links = ("/basic", "/moved", f"http://wolf:{LINK}@{here}/linked")
             return (
                 200,
@@ -80,11 +80,11 @@ class ProtectedSite:
                 "<title>home</title><p>The wolf is home.</p>"
                 + "".join(f'<a href="{link}">x</a>' for link in links),
             )
-        if asked.path == "/moved":
+        if request.path == "/moved":
             return 302, [("Location", f"http://wolf:{REDIRECT}@{here}/target")], ""
-        if asked.path == "/basic" and "authorization" not in asked.headers:
+        if request.path == "/basic" and "authorization" not in request.headers:
             return 401, [("WWW-Authenticate", 'Basic realm="x"')], ""
-        return 200, page, f"<title>{asked.path}</title><p>A wolf was seen at {asked.path}.</p>"
+        return 200, page, f"<title>{request.path}</title><p>A wolf was seen at {request.path}.</p>"
 
 
 @dataclass
@@ -93,7 +93,7 @@ class Run:
 
     root: Path
     site: ProtectedSite
-    hook: Hook
+    webhook: WebhookReceiver
     printed: str
     token: str
 
@@ -148,7 +148,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         assert expected is None or output.returncode == expected, output.stderr
         return output.stdout
 
-    with members(ProtectedSite()) as site, hook() as webhook:
+    with served_site(ProtectedSite()) as site, webhook_receiver() as webhook:
         here = f"http://127.0.0.1:{site.port}"
         (root / "lycosa.toml").write_text(
             f"""
@@ -195,15 +195,15 @@ def names_of_secrets_in(text: str, secrets: dict[str, str]) -> set[str]:
     return {name for name, secret in secrets.items() if any(form in text for form in forms(secret))}
 
 
-def test_the_secrets_were_used(run: Run) -> None:
+def test_secrets_are_sent_to_the_site(run: Run) -> None:
     """Without this, the other tests would prove nothing."""
-    sent = {each.path: each.headers for each in run.site.asked}
+    sent = {each.path: each.headers for each in run.site.requests}
     assert (
         sent["/basic"]["authorization"]
         == "Basic " + base64.b64encode(f"wolf:{SECRETS['LYCOSA_TEST_BASIC']}".encode()).decode()
     )
     assert SESSION in sent["/target"]["cookie"]
-    assert run.hook.came
+    assert run.webhook.requests
     assert HOOK in forms(HOOK)
     assert names_of_secrets_in(f"Basic {sent['/basic']['authorization']}", all_secrets(run)) == {
         "LYCOSA_TEST_BASIC"
@@ -211,7 +211,7 @@ def test_the_secrets_were_used(run: Run) -> None:
 
 
 @pytest.mark.proves("access-secrets")
-def test_no_secret_lies_in_the_workspace(run: Run) -> None:
+def test_workspace_contains_no_secret(run: Run) -> None:
     """Except the URL of a webhook, in files that only the owner may read."""
     result = {}
     for path, text in texts_of(run.root):
@@ -228,7 +228,7 @@ def test_no_secret_lies_in_the_workspace(run: Run) -> None:
 
 
 @pytest.mark.proves("access-secrets")
-def test_no_secret_is_printed(run: Run) -> None:
+def test_output_contains_no_secret(run: Run) -> None:
     assert "wolf" in run.printed
     secrets = {name: secret for name, secret in all_secrets(run).items() if name != "token"}
     print(run.printed)
@@ -237,7 +237,7 @@ def test_no_secret_is_printed(run: Run) -> None:
 
 
 @pytest.mark.proves("access-secrets")
-def test_no_secret_is_served(run: Run) -> None:
+def test_responses_contain_no_secret(run: Run) -> None:
     client = Client(create_app(str(run.root), lambda: workspace_status(str(run.root))))
     paths = [
         "/",
@@ -273,9 +273,9 @@ def test_passwords_are_removed_from_page_urls(run: Run) -> None:
         if not path.endswith(".warc.gz"):
             assert LINK not in text, path
             assert REDIRECT not in text, path
-    assert {"/linked", "/target"} <= {each.path for each in run.site.asked}
+    assert {"/linked", "/target"} <= {each.path for each in run.site.requests}
     assert not any(
         "authorization" in each.headers
-        for each in run.site.asked
+        for each in run.site.requests
         if each.path in ("/linked", "/target")
     )

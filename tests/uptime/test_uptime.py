@@ -31,7 +31,7 @@ from tests.cli.conftest import LYCOSA
 from tests.crawl.kills import lycosa
 from tests.daemon.daemons import collection, daemon, site
 from tests.servers.certificates import make_certificate
-from tests.servers.moody import ControllableServer, expired_certificate
+from tests.servers.controllable_server import ControllableServer, expired_certificate
 
 LIMIT_S = 60.0
 QUICK = {"every": "1s", "timeout": "5s", "confirm_after": "200ms", "pause": 0}
@@ -73,7 +73,7 @@ def urls_of(sent: list[dict[str, Any]], kind: str) -> set[str]:
 
 @pytest.mark.proves("politeness-checks")
 @pytest.mark.prove  # the same decisions are tested in simulated time
-def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(
+def test_outages_and_their_ends_are_notified_once_despite_a_kill(
     tmp_path: Path,
 ) -> None:
     authority = make_certificate(tmp_path, "authority", "")
@@ -172,13 +172,13 @@ def test_a_daemon_monitors_during_a_crawl_and_after_its_worker_is_killed(
                 "well",
             )
             running.until(lambda: states(tmp_path / "ws").get(other.url) == "up")
-            running.until(lambda: len(other.asked) >= 3)
+            running.until(lambda: len(other.arrival_times) >= 3)
             worker = running.worker
             running.until(lambda: running.worker != 0)
             next(each for each in running.family() if each.pid == worker).kill()
             running.until(lambda: running.worker not in (0, worker))
-            requests = len(other.asked)
-            running.until(lambda: len(other.asked) >= requests + 2)
+            requests = len(other.arrival_times)
+            running.until(lambda: len(other.arrival_times) >= requests + 2)
             lycosa(tmp_path / "ws", "monitor", "remove", other.url)
             running.until(lambda: other.url not in states(tmp_path / "ws"))
             assert running.stop() == 0
@@ -187,7 +187,7 @@ def test_a_daemon_monitors_during_a_crawl_and_after_its_worker_is_killed(
         assert len(running.rows("pages")) == 9
         other_checks = [row for row in checks if row["url"] == other.url]
         # one check may have been in flight at the kill, one at the end
-        assert len(other_checks) >= len(other.asked) - 2
+        assert len(other_checks) >= len(other.arrival_times) - 2
         assert {row["verdict"] for row in checks} == {"up"}
         report = json.loads(
             lycosa(tmp_path / "ws", "monitor", f"127.0.3.90:{server.port}", "--json")
@@ -236,7 +236,7 @@ def test_invalid_monitors_are_refused_with_a_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("consistency-purge-derived")
-def test_a_purge_forgets_the_monitors_of_what_is_excluded(tmp_path: Path) -> None:
+def test_purge_removes_monitors_of_excluded_hosts(tmp_path: Path) -> None:
     root = str(tmp_path / "ws")
     for url in ("http://a.example/", "http://b.example/"):
         add_monitor(root, Config(), {"url": url})

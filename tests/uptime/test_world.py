@@ -239,7 +239,7 @@ def test_checks_of_a_host_keep_its_pause_and_their_intervals() -> None:
     assert 20 * 58 <= len(request_times) <= 20 * 61
 
 
-def test_a_simulated_day_of_noise_gives_no_alert() -> None:
+def test_simulated_day_of_noise_gives_no_alert() -> None:
     """The noise is lost packets, resets, slow responses and short gaps."""
     events, notices, checks, failed = day_of_noise(seed=20_261_122, monitors=15)
     assert checks > 15 * 1_400
@@ -249,7 +249,7 @@ def test_a_simulated_day_of_noise_gives_no_alert() -> None:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", range(4))
-def test_days_of_noise_with_two_hundred_monitors(seed: int) -> None:
+def test_simulated_days_of_noise_give_no_alert(seed: int) -> None:
     events, notices, checks, failed = day_of_noise(seed=seed, monitors=200)
     assert checks > 200 * 1_400
     assert failed > 1_000

@@ -156,7 +156,7 @@ def test_registrable_domain(host: str, expected: str) -> None:
         assert DOMAINS_OF_LIST.registrable(host) == expected
 
 
-def test_given_list_is_used() -> None:
+def test_custom_suffix_list_is_used() -> None:
     assert Domains("com\n").registrable("a.b.co.uk") == "co.uk"
     assert Domains("uk\nco.uk\n").registrable("a.b.co.uk") == "b.co.uk"
 

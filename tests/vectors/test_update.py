@@ -79,7 +79,7 @@ def test_only_new_chunks_of_a_changed_page_are_encoded(corpus: Encoded) -> None:
 
 
 @pytest.mark.proves("consistency-vectors")
-def test_pages_that_are_gone_lose_their_vectors(corpus: Encoded) -> None:
+def test_vectors_of_gone_pages_are_removed(corpus: Encoded) -> None:
     corpus.encode()
     corpus.commit(states=[("http://a.test/moth", "gone")])
     report = corpus.encode().vectors
@@ -90,7 +90,7 @@ def test_pages_that_are_gone_lose_their_vectors(corpus: Encoded) -> None:
 
 @pytest.mark.proves("consistency-vectors")
 @pytest.mark.parametrize("purged", [False, True])
-def test_excluded_pages_leave_nothing(corpus: Encoded, purged: bool) -> None:
+def test_vectors_of_excluded_pages_are_removed(corpus: Encoded, purged: bool) -> None:
     corpus.encode()
     report = exclude_and_purge(corpus.root, config_of(), ["host:a.test"], remove=purged)
     assert "vectors" not in report.pending

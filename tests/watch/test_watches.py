@@ -19,7 +19,14 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from lycosa.watch.delivery import MatchDelivery
 from lycosa.watch.watches import add_watch, list_watches, matches, remove_watch
-from tests.site.paper import Paper, crawled, hook, kill_often, paper, stored_texts
+from tests.site.editable_site import (
+    EditableSite,
+    crawled,
+    editable_site,
+    kill_often,
+    stored_texts,
+    webhook_receiver,
+)
 from tests.waiting import until
 
 QUIET = parse_config("", overrides=("crawl.patience=1s",))
@@ -30,7 +37,7 @@ def root(tmp_path: Path) -> str:
     return Workspace.create(str(tmp_path / "w")).root
 
 
-def write_site(site: Paper) -> None:
+def write_site(site: EditableSite) -> None:
     site.page("/", "Front page of the paper.", "/wolf", "/sheep", "/zh")
     site.page("/wolf", "A Wolf was seen. The wolf ran. Wolf!")
     site.page("/sheep", "Sheep are counted here.")
@@ -38,7 +45,7 @@ def write_site(site: Paper) -> None:
 
 
 def test_pages_fetched_after_the_watch_match_at_exact_positions(root: str) -> None:
-    with paper("127.0.7.73") as site:
+    with editable_site("127.0.7.73") as site:
         write_site(site)
         crawled(root, f"{site.origin}/", depth=0)
         exact = add_watch(root, QUIET, ["Wolf", "狼", "Front page"])
@@ -66,16 +73,16 @@ def test_pages_fetched_after_the_watch_match_at_exact_positions(root: str) -> No
 
 
 def test_a_page_is_reported_again_only_after_the_text_was_missing(root: str) -> None:
-    def visit(site: Paper, text: str) -> list[str]:
+    def visit(site: EditableSite, text: str) -> list[str]:
         site.page("/", text)
-        if site.asked:
+        if site.request_counts:
             submit(root, QUIET, [f"{site.origin}/"])
         crawled(root, f"{site.origin}/", config=receiver.config("crawl.patience=1s"))
         texts = [notice["text"] for notice in receiver.notices]
-        receiver.came.clear()
+        receiver.requests.clear()
         return texts
 
-    with paper("127.0.7.74") as site, hook() as receiver:
+    with editable_site("127.0.7.74") as site, webhook_receiver() as receiver:
         add_watch(
             root, receiver.config(), ["wolf", "bear"], notify=[f"webhook {receiver.origin}/x"]
         )
@@ -93,7 +100,7 @@ def test_a_page_is_reported_again_only_after_the_text_was_missing(root: str) -> 
 
 
 def test_a_failed_notice_is_delivered_later(root: str) -> None:
-    with paper("127.0.7.75") as site, hook() as receiver:
+    with editable_site("127.0.7.75") as site, webhook_receiver() as receiver:
         write_site(site)
         add_watch(root, receiver.config(), ["Wolf"], notify=[f"webhook {receiver.origin}/x"])
         receiver.answers = [(503, {})]
@@ -107,12 +114,12 @@ def test_a_failed_notice_is_delivered_later(root: str) -> None:
         until(lambda: list_watches(root)[0].notify[0].delivered, 20)
         delivery.finish()
         assert {notice["id"] for notice in receiver.notices} == {receiver.notices[0]["id"]}
-        assert len(receiver.came) == 2
+        assert len(receiver.requests) == 2
     assert list_watches(root)[0].notify[0].delivered == 1
 
 
 def test_compaction_keeps_matches_and_exclusion_removes_them(root: str) -> None:
-    with paper("127.0.7.76") as site:
+    with editable_site("127.0.7.76") as site:
         write_site(site)
         failing = "command /bin/false"
         add_watch(root, QUIET, ["Wolf", "狼"], notify=[f"file {root}/notices.jsonl", failing])
@@ -142,7 +149,7 @@ def test_compaction_keeps_matches_and_exclusion_removes_them(root: str) -> None:
 
 
 def test_a_watch_of_one_collection_ignores_others(root: str) -> None:
-    with paper("127.0.7.77") as site:
+    with editable_site("127.0.7.77") as site:
         write_site(site)
         only = add_watch(root, QUIET, ["Wolf"])
         crawled(root, f"{site.origin}/wolf", name="one")
@@ -157,7 +164,7 @@ def test_a_watch_of_one_collection_ignores_others(root: str) -> None:
 
 
 def test_removed_and_damaged_watches_affect_no_other(root: str) -> None:
-    with paper("127.0.7.78") as site:
+    with editable_site("127.0.7.78") as site:
         write_site(site)
         gone = add_watch(root, QUIET, ["Wolf"], name="w")
         kept = add_watch(root, QUIET, ["Sheep"], name="w")
@@ -175,7 +182,7 @@ def test_removed_and_damaged_watches_affect_no_other(root: str) -> None:
 
 CRAWL = """
 import sys
-from tests.site.paper import crawled
+from tests.site.editable_site import crawled
 from lycosa.config.reading import parse_config
 crawled(sys.argv[1], sys.argv[2], config=parse_config("", overrides=("crawl.patience=1s", "crawl.commit_pages=7")))
 """
@@ -186,14 +193,16 @@ def test_kill_nine_stores_and_reports_each_match_once(
     root: str, tmp_path: Path, count: int
 ) -> None:
     notices_path = tmp_path / "notices.jsonl"
-    with paper("127.0.7.79") as site:
+    with editable_site("127.0.7.79") as site:
         for number in range(60):
             site.page(
                 f"/{number}", f"Page {number} mentions a wolf.", f"/{number + 1}", f"/{number + 2}"
             )
         add_watch(root, QUIET, ["wolf"], notify=[f"file {notices_path}"])
         kills = kill_often(site, CRAWL, root, f"{site.origin}/0", requests=60, count=count)
-        assert {path: times for path, times in site.asked.items() if times > 1 + kills} == {}
+        assert {
+            path: times for path, times in site.request_counts.items() if times > 1 + kills
+        } == {}
     results, total = matches(root, every=True)
     assert total == len({each.url for each in results}) == 60
     notices = [

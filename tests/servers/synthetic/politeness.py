@@ -84,7 +84,7 @@ class Rule(StrEnum):
     DOMAIN_CONNECTIONS = "domain_connections"
     DOMAIN_DELAY = "domain_delay"
     DOMAIN_GAP = "domain_gap"
-    DOMAIN_PLACES = "domain_slots"
+    DOMAIN_SLOTS = "domain_slots"
     DOMAIN_REST = "domain_pause"
 
 
@@ -192,9 +192,9 @@ class _Checker:
             return
         if domain.slot_pauses:
             first = min(domain.slot_pauses, key=lambda pause: pause.end_ms)
-            self._report(Rule.DOMAIN_PLACES, request, first)
+            self._report(Rule.DOMAIN_SLOTS, request, first)
         else:
-            self.violations.append(Violation(Rule.DOMAIN_PLACES, request, domain.in_flight[0][2]))
+            self.violations.append(Violation(Rule.DOMAIN_SLOTS, request, domain.in_flight[0][2]))
 
     def _pauses_domain(self, pause: _Pause, request: LogEntry) -> bool:
         """Return whether the crawler had received the response that pauses the domain."""

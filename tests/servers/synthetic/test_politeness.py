@@ -152,15 +152,15 @@ def test_slots_of_a_registrable_domain() -> None:
     a, b, c = "a.farm.test", "b.farm.test", "c.farm.test"
     log = [robots(0, a), robots(2, b), robots(4, c)]  # a.farm.test has a Crawl-delay of 5 s
     assert violated_rules(log, domain_slots=2) == []
-    assert violated_rules(log, domain_slots=1) == [Rule.DOMAIN_PLACES, Rule.DOMAIN_PLACES]
+    assert violated_rules(log, domain_slots=1) == [Rule.DOMAIN_SLOTS, Rule.DOMAIN_SLOTS]
     assert violated_rules([robots(0, a), robots(2, b), robots(2.5, c)], domain_slots=2) == [
-        Rule.DOMAIN_PLACES
+        Rule.DOMAIN_SLOTS
     ]
     assert violated_rules([robots(0, a), robots(2, b), robots(3.02, c)], domain_slots=2) == []
     slow = [robots(0, b), robots(2, c), at(4, host=b, took=3_000), at(5, host=c), robots(6.5, a)]
     assert violated_rules(slow, domain_slots=2) == []
     # the slot of b is occupied for 30 s, that of a for 5 s
-    assert violated_rules([*slow, at(11, host=c)], domain_slots=2) == [Rule.DOMAIN_PLACES]
+    assert violated_rules([*slow, at(11, host=c)], domain_slots=2) == [Rule.DOMAIN_SLOTS]
 
 
 def test_429_and_503_pause_all_hosts_of_a_registrable_domain() -> None:

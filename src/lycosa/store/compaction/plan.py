@@ -7,8 +7,8 @@ and all newer files become one delta. If all deltas are then as large as the bas
 tables that workers read (`urls`, `hosts`), they are compacted into the base.
 
 So a row is rewritten twice after 2,000 commits and three times after 20,000, in tables that workers
-read four times (tests/store/test_sweep.py). There are at most 31 files per level and table besides
-the base; the base has one file per collection and 64 MiB.
+read four times (tests/store/test_vacuum.py). There are at most 31 files per level and table. The
+base has one file per collection and 64 MiB.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def compacted(workspace: Workspace) -> Workspace:
 
 
 @pytest.mark.proves("consistency-vacuum")
-def test_replaced_files_go_after_a_day_and_archives_stay(compacted: Workspace) -> None:
+def test_vacuum_deletes_replaced_files_after_a_day_and_no_archives(compacted: Workspace) -> None:
     before, retained = facts(compacted), archives(compacted)
     assert (len(tables(compacted)), vacuum(compacted, now_ms=NOW + DAY_MS - 1).files) == (18, 0)
     report = vacuum(compacted, now_ms=NOW + DAY_MS + 1)
@@ -81,7 +81,7 @@ def test_replaced_files_go_after_a_day_and_archives_stay(compacted: Workspace) -
 
 
 @pytest.mark.proves("consistency-vacuum")
-def test_what_a_worker_is_writing_is_left_alone(workspace: Workspace, claim: Claim) -> None:
+def test_vacuum_ignores_files_that_a_worker_is_writing(workspace: Workspace, claim: Claim) -> None:
     commit_pages(workspace, claim, range(2))
     folder = claim.next_folder()
     for name in ("urls.parquet", "archive.warc.gz"):
@@ -132,7 +132,7 @@ def test_replayed_orphan_is_deleted_a_week_after_its_partitions_were_claimed(
 
 
 @pytest.mark.proves("consistency-vacuum")
-def test_found_rows_stay_until_their_partition_has_applied_them(workspace: Workspace) -> None:
+def test_found_rows_are_kept_until_their_partition_has_applied_them(workspace: Workspace) -> None:
     claim = workspace.claim("w", clock=ManualClock(NOW))
     urls = [identify(workspace, f"http://{name}.example/") for name in ("a", "b", "c", "d")]
     partitions = sorted({url.partition for url in urls})

@@ -1,6 +1,6 @@
 """Isolated network with public and private addresses and its servers.
 
-The tests of `island_*.py` run in it: `run_isolated` starts pytest in a network namespace, which
+The tests of `isolated_*.py` run in it: `run_isolated` starts pytest in a network namespace, which
 needs no special privileges. All addresses are assigned to the loopback device. So each private
 address has a real listener that records connections, and no packet leaves the machine.
 """
@@ -37,14 +37,14 @@ PRIVATE = (
     "::1", "fd00::7", "fe80::7", "64:ff9b::a01:203", "2002:a01:203::1",
 )  # fmt: skip
 PRIVATE_PORTS = (21, 25, 70, 80, 443, 6379, 8080)
-FILES = sorted(Path(__file__).parent.glob("island_*.py"))
+FILES = sorted(Path(__file__).parent.glob("isolated_*.py"))
 NAME_SERVER = "127.0.0.53"
 A, CNAME, AAAA = 1, 5, 28
 NO_SUCH_NAME, SERVER_FAILED = 3, 2
 
 
 def run_isolated(*options: str) -> None:
-    """Run the tests of `island_*.py` in an isolated network.
+    """Run the tests of `isolated_*.py` in an isolated network.
 
     Skips the test if this account may not create network namespaces.
     """

@@ -28,9 +28,9 @@ from tests import waiting
 from tests.cli.conftest import printed
 from tests.daemon.daemons import QUICK, collection, daemon, rows
 from tests.serve.browser import Browser
+from tests.serve.browser_user import MODES, OTHER_MODES, RESULT_TITLES, BrowserMode, User, new_user
+from tests.serve.browser_user import mode as mode
 from tests.serve.conftest import serving
-from tests.serve.person import MODES, OTHER_MODES, RESULT_TITLES, BrowserMode, User, new_user
-from tests.serve.person import mode as mode
 from tests.serve.test_uptime import MINUTE, commit_checks
 from tests.servers.nginx import Server, nginx
 

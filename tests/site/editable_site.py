@@ -26,15 +26,15 @@ QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False}
 
 
 @dataclass
-class Paper:
+class EditableSite:
     """Content of a site and its requests.
 
-    `pages`: path -> HTML. `asked`: number of requests of each path.
+    `pages`: path -> HTML. `request_counts`: number of requests of each path.
     """
 
     origin: str = ""
     pages: dict[str, str] = field(default_factory=dict)
-    asked: Counter[str] = field(default_factory=Counter)
+    request_counts: Counter[str] = field(default_factory=Counter)
 
     def page(self, path: str, text: str, *links: str) -> None:
         anchors = "".join(f'<p><a href="{link}">to {link}</a></p>' for link in links)
@@ -44,12 +44,12 @@ class Paper:
 
 
 @contextmanager
-def paper(address: str) -> Iterator[Paper]:
-    site = Paper()
+def editable_site(address: str) -> Iterator[EditableSite]:
+    site = EditableSite()
 
     class Handler(QuietHandler):
         def do_GET(self) -> None:
-            site.asked[self.path] += 1
+            site.request_counts[self.path] += 1
             result = site.pages.get(self.path)
             media_type = "text/plain" if self.path == "/robots.txt" else "text/html; charset=utf-8"
             self.answer(404 if result is None else 200, (result or "gone").encode(), media_type)
@@ -59,20 +59,20 @@ def paper(address: str) -> Iterator[Paper]:
 
 
 @dataclass
-class Hook:
-    """Receiver of webhooks. `came`: headers and body of each request.
+class WebhookReceiver:
+    """Receiver of webhooks. `requests`: headers and body of each request.
 
     `answers` are the statuses and headers of the next responses; afterwards it responds 204.
     """
 
     origin: str = ""
-    came: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    requests: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     answers: list[tuple[int, dict[str, str]]] = field(default_factory=list)
     arrived: threading.Event = field(default_factory=threading.Event)
 
     @property
     def notices(self) -> list[dict[str, Any]]:
-        return [json.loads(body) for _, body in self.came]
+        return [json.loads(body) for _, body in self.requests]
 
     def config(self, *more: str) -> Config:
         return parse_config(
@@ -81,13 +81,13 @@ class Hook:
 
 
 @contextmanager
-def hook(address: str = "127.0.7.71") -> Iterator[Hook]:
-    receiver = Hook()
+def webhook_receiver(address: str = "127.0.7.71") -> Iterator[WebhookReceiver]:
+    receiver = WebhookReceiver()
 
     class Handler(QuietHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            receiver.came.append(
+            receiver.requests.append(
                 ({name.lower(): value for name, value in self.headers.items()}, body)
             )
             status, headers = receiver.answers.pop(0) if receiver.answers else (204, {})
@@ -122,7 +122,7 @@ def stored_texts(root: str) -> dict[str, str]:
     return dict(pages.collect().iter_rows())
 
 
-def kill_often(site: Paper, script: str, *arguments: str, requests: int, count: int) -> int:
+def kill_often(site: EditableSite, script: str, *arguments: str, requests: int, count: int) -> int:
     """Run a Python script until it succeeds, killed at most `count` times.
 
     The kills are spread over the first `requests` requests to the site. Returns their number.
@@ -131,7 +131,9 @@ def kill_often(site: Paper, script: str, *arguments: str, requests: int, count: 
     while True:
         process = subprocess.Popen([sys.executable, "-c", script, *arguments])
         limit = requests * (kills + 1) // (count + 1)
-        while kills < count and process.poll() is None and sum(site.asked.values()) < limit:
+        while (
+            kills < count and process.poll() is None and sum(site.request_counts.values()) < limit
+        ):
             time.sleep(0.005)
         if kills < count and process.poll() is None:
             process.kill()

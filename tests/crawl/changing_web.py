@@ -65,7 +65,7 @@ _ENTRY = (
 
 
 @dataclass
-class LivelyWeb:
+class ChangingWeb:
     """Two hosts on loopback.
 
     `write_site` writes the pages when the servers run and the port is known.
@@ -170,7 +170,7 @@ class LivelyWeb:
 class BackgroundChanges:
     """Changes and kills during the crawl, in a thread of the test."""
 
-    web: LivelyWeb
+    web: ChangingWeb
     workspace: Path
     chance: random.Random
     sent: set[int] = field(default_factory=set)
@@ -224,13 +224,13 @@ class BackgroundChanges:
 
 
 @dataclass
-class LivelyCrawl:
+class KilledCrawl:
     """A crawl that was killed repeatedly.
 
     `archived`: record id -> kind and URL of every complete exchange in a WARC.
     """
 
-    web: LivelyWeb
+    web: ChangingWeb
     workspace: Path
     archived: dict[str, str] = field(default_factory=dict)
     kills: int = 0
@@ -252,7 +252,7 @@ class LivelyCrawl:
                     self._sizes[warc] = size
 
 
-def command(crawl: LivelyCrawl, *more: str) -> list[str]:
+def command(crawl: KilledCrawl, *more: str) -> list[str]:
     """Return the `lycosa crawl` command; `more` are settings."""
     overrides = [part for setting in (*SETTINGS, *more) for part in ("--set", setting)]
     seeds = [f"{crawl.web.origin(host)}/" for host in range(2)]
@@ -270,7 +270,9 @@ def command(crawl: LivelyCrawl, *more: str) -> list[str]:
     ]
 
 
-def kill_lively(crawl: LivelyCrawl, server: Nginx, *, kills: int, chance: random.Random) -> None:
+def kill_repeatedly(
+    crawl: KilledCrawl, server: Nginx, *, kills: int, chance: random.Random
+) -> None:
     """Kill the crawl `kills` times at random moments, then let it finish.
 
     Most moments are measured from the first request of a run, one in six from the start of the
@@ -320,7 +322,7 @@ def _kill(process: subprocess.Popen[bytes], *, with_children: bool) -> None:
     process.wait()
 
 
-def assert_nothing_lost(crawl: LivelyCrawl) -> None:
+def assert_nothing_lost(crawl: KilledCrawl) -> None:
     """Check tables, index and inbox through the commands."""
     visits = ask(crawl.workspace, "SELECT url, kind, record_id, http_status FROM visits")
     ids = Counter(str(row["record_id"]) for row in visits)

@@ -20,7 +20,7 @@ KINDS = ("local", "s3", pytest.param("hdfs", marks=pytest.mark.prove))
 REMOTE = KINDS[1:]
 
 
-class Places:
+class Locations:
     """Create locations. Servers start on first use and run until `close`."""
 
     def __init__(self) -> None:
@@ -60,20 +60,23 @@ class Places:
 
 
 @pytest.fixture(scope="module")
-def places() -> Iterator[Places]:
-    locations = Places()
-    yield locations
-    locations.close()
+def locations() -> Iterator[Locations]:
+    created = Locations()
+    yield created
+    created.close()
 
 
 @pytest.fixture
 def storage(
-    request: pytest.FixtureRequest, places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    locations: Locations,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Storage:
     """Storage of the parametrized kind (`indirect`) with a `log` folder and workspace file."""
-    for name, value in places.environment(request.param, tmp_path / "cache").items():
+    for name, value in locations.environment(request.param, tmp_path / "cache").items():
         monkeypatch.setenv(name, value)
-    opened = open_storage(places.location(request.param, tmp_path))
+    opened = open_storage(locations.location(request.param, tmp_path))
     opened.make_folder("log")
     opened.create("workspace.json", b"{}")
     return opened

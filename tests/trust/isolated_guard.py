@@ -39,7 +39,7 @@ from tests.fetch.fetching import fetch, open_fetcher
 from tests.mcp.conftest import QUICK, ask, call, failure
 from tests.servers.ftp import false_address_ftp
 from tests.servers.system import require_program
-from tests.trust.island import PUBLIC, Answer, IsolatedNetwork, addresses, isolated_network
+from tests.trust.isolation import PUBLIC, Answer, IsolatedNetwork, addresses, isolated_network
 
 PRIVATE_NAMES = {
     "inner.test": addresses("10.1.2.3"),

@@ -19,7 +19,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.cluster.webs import COURTESY, DELAY_MS, DOMAIN_CONNECTIONS, rules
 from tests.crawl.kills import lycosa
-from tests.crawl.polite import BACKOFF_MS, simulated_crawler, without_visit
+from tests.crawl.synthetic_crawls import BACKOFF_MS, simulated_crawler, without_visit
 from tests.servers.synthetic.politeness import Rule, Violation, violations
 from tests.servers.synthetic.request_log import LogEntry
 from tests.servers.synthetic.web import Web

@@ -36,7 +36,7 @@ MakeFetcher = Callable[[str], Fetcher | None]
 
 
 @dataclass
-class Crew:
+class WorkerGroup:
     """Sessions by worker name.
 
     `fetcher` returns the fetcher of a member, or None to use the network.

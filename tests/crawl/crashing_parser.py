@@ -1,6 +1,7 @@
 """Crawl with a parser that crashes on one page.
 
-For `test_kill`: `python deadly.py WORKSPACE SEED`. The patch is at module level, so spawned child processes apply it too.
+For `test_kill`: `python crashing_parser.py WORKSPACE SEED`. The patch is at module level, so
+spawned child processes apply it too.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from lycosa.crawl.processing import page_reader as parse
 from lycosa.page.parse import parse_page
 
 
-def _deadly(payload: bytes, **about: object) -> Page:
+def _crashing(payload: bytes, **about: object) -> Page:
     if b"kills the parser" in payload:
         os.kill(os.getpid(), signal.SIGSEGV)
     return parse_page(payload, **about)  # type: ignore[arg-type]
 
 
-parse.parse_page = _deadly  # type: ignore[attr-defined]
+parse.parse_page = _crashing  # type: ignore[attr-defined]
 
 if __name__ == "__main__":
     config = parse_config("", overrides=("crawl.patience=1s",))

@@ -14,7 +14,7 @@ from tests.crawl.conftest import page
 from tests.crawl.sessions import LaterClock, collection, select, work
 from tests.fetch.fetching import fetch, open_fetcher, open_impatient_fetcher, run
 from tests.servers.ftp import false_address_ftp
-from tests.trust.island import (
+from tests.trust.isolation import (
     AAAA,
     CNAME,
     NO_SUCH_NAME,

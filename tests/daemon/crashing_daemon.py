@@ -1,9 +1,9 @@
 """A daemon whose parser crashes on one page and hangs on another.
 
-Usage: python deadly_daemon.py WORKSPACE [MAX_PAGE_MS]
+Usage: python crashing_daemon.py WORKSPACE [MAX_PAGE_MS]
 
-Importing `tests.crawl.deadly` makes the parser crash. The patches are at module level, so that they
-also apply to spawned child processes.
+Importing `tests.crawl.crashing_parser` makes the parser crash. The patches are at module level, so
+that they also apply to spawned child processes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from lycosa.core.errors import LycosaError
 from lycosa.core.records import Page
 from lycosa.crawl.processing import page_reader as parse
 from lycosa.daemon import daemon, supervisors
-from tests.crawl import deadly
+from tests.crawl import crashing_parser
 
-_parse = deadly.parse.parse_page  # type: ignore[attr-defined]
+_parse = crashing_parser.parse.parse_page  # type: ignore[attr-defined]
 
 
 def _hanging(payload: bytes, **context: object) -> Page:

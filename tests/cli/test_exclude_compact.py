@@ -36,7 +36,7 @@ def _files_with(root: str, text: bytes) -> list[str]:
 
 
 @pytest.mark.proves("politeness-exclusions", "consistency-exclusion")
-def test_what_is_excluded_is_hidden_at_once_and_kept(
+def test_excluded_pages_are_hidden_but_not_deleted(
     lycosa: Lycosa, here: Lycosa, site: str, root: str
 ) -> None:
     assert here("-w", root, "search", "compound").code == 0
@@ -51,7 +51,9 @@ def test_what_is_excluded_is_hidden_at_once_and_kept(
 
 
 @pytest.mark.proves("consistency-purge")
-def test_a_purge_leaves_no_byte(lycosa: Lycosa, here: Lycosa, site: str, root: str) -> None:
+def test_purge_deletes_all_bytes_of_excluded_pages(
+    lycosa: Lycosa, here: Lycosa, site: str, root: str
+) -> None:
     report = lycosa("-w", root, "exclude", "--purge", "--json", f"prefix:{site}/eyes").json
     assert report["pending"] == {}
     assert report["records"]

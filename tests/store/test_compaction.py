@@ -46,8 +46,8 @@ _steps = st.lists(
         [EAGER, CompactionSettings(gather=3), CompactionSettings(gather=2, base_share=1)]
     ),
 )
-@pytest.mark.usefixtures("quick")
-def test_live_rows_are_the_same_before_and_after_any_merges(
+@pytest.mark.usefixtures("no_fsync")
+def test_live_rows_are_the_same_before_and_after_any_compactions(
     steps: list[tuple[list[Any], str]],
     compaction_settings: CompactionSettings,
 ) -> None:
@@ -101,7 +101,7 @@ def test_compaction_leaves_few_files_and_a_valid_workspace(
     assert verify(workspace, deep=True).ok
 
 
-def test_small_files_become_deltas_and_large_deltas_go_into_the_base(
+def test_small_files_become_deltas_and_large_deltas_are_compacted_into_the_base(
     workspace: Workspace, claim: Claim
 ) -> None:
     """Small commits become a delta next to a large base. Large ones are compacted into the base."""
@@ -154,7 +154,7 @@ def test_collections_have_separate_base_files_and_unchanged_ones_are_kept(
 
 
 @pytest.mark.proves("consistency-compaction")
-def test_commits_that_land_while_a_merge_runs_keep_their_place(
+def test_commits_during_a_compaction_keep_their_order(
     workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(4):
@@ -185,7 +185,7 @@ def test_commits_that_land_while_a_merge_runs_keep_their_place(
 
 
 @pytest.mark.proves("consistency-compaction")
-def test_a_merge_whose_files_somebody_replaced_gives_up_and_leaves_nothing(
+def test_compaction_of_replaced_files_is_aborted_without_output_files(
     workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(4):
@@ -326,7 +326,7 @@ def test_write_rows_raises_the_error_of_its_input(workspace: Workspace) -> None:
         write_rows(workspace.path("x.parquet"), frames(), TABLES["urls"])
 
 
-def test_links_of_the_newest_parse_stay_live_after_a_clock_went_back(
+def test_links_of_the_latest_visit_are_live_after_a_clock_step_back(
     workspace: Workspace,
 ) -> None:
     """The page with the later row is live, but the links of the visit with the later time."""

@@ -100,7 +100,7 @@ def in_loop(scenario: Callable[P, Coroutine[None, None, None]]) -> Callable[P, N
 
 @pytest.mark.proves("limits-places")
 @in_loop
-async def test_a_crowd_is_let_in_in_turn() -> None:
+async def test_waiting_requests_are_served_in_order() -> None:
     app = BlockingApp()
     limiter = ConcurrencyLimiter(app, signed_in=lambda scope: True)
     tasks = [
@@ -169,7 +169,7 @@ def test_requests_use_the_old_index_while_a_new_one_is_opened(workspace: str) ->
 
 @pytest.mark.proves("limits-places")
 @in_loop
-async def test_anonymous_readers_leave_places_to_those_who_signed_in() -> None:
+async def test_anonymous_requests_leave_slots_for_signed_in_users() -> None:
     app = BlockingApp()
     limiter = ConcurrencyLimiter(app, signed_in=lambda scope: scope["query_string"] == b"token")
     anonymous = [asyncio.create_task(_request(limiter, "GET", "/api/v1/terms")) for _ in range(50)]
@@ -231,7 +231,7 @@ async def _post(
 
 
 @pytest.mark.proves("limits-places")
-def test_clients_that_send_slowly_occupy_no_place() -> None:
+def test_slow_request_bodies_occupy_no_slot() -> None:
     async def scenario() -> None:
         app = BufferedBodies(ConcurrencyLimiter(_echo, signed_in=lambda scope: False))
         slow = [
@@ -250,13 +250,13 @@ def test_clients_that_send_slowly_occupy_no_place() -> None:
 
 
 @pytest.mark.proves("limits-requests")
-def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_body_times_out_with_status_408(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "READ_S", 0.05)
     assert asyncio.run(_post(BufferedBodies(_echo), [b"token="], ends=False))[0]["status"] == 408
 
 
 @pytest.mark.proves("limits-requests")
-def test_large_bodies_share_a_bounded_memory_and_small_ones_are_always_taken(
+def test_total_memory_of_large_bodies_is_bounded_and_small_bodies_are_accepted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bodies, "MAX_HELD_BYTES", 3 * 2**20)
@@ -326,7 +326,7 @@ PROXIES = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
         ("198.51.100.1", [("x-forwarded-for", "192.0.2.7")], "198.51.100.1"),  # not a trusted proxy
     ],
 )
-def test_the_last_address_that_is_no_proxy_is_the_client(
+def test_client_is_the_last_address_that_is_not_a_proxy(
     sender: str, headers: list[tuple[str, str]], client: str
 ) -> None:
     assert client_and_scheme(PROXIES, sender, *headers)[0] == client

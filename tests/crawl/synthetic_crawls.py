@@ -37,7 +37,7 @@ from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
 from tests.waiting import until
 
-DELAY_MS, COURTESY, BACKOFF_MS, PLACES = 300, 2.0, 1_000, 2
+DELAY_MS, COURTESY, BACKOFF_MS, DOMAIN_CONNECTIONS = 300, 2.0, 1_000, 2
 SETTINGS = f"""
 [crawl]
 patience = "2s"
@@ -59,7 +59,7 @@ delay = "{DELAY_MS}ms"
 courtesy_factor = {COURTESY}
 backoff = "{BACKOFF_MS}ms"
 connections = 200
-domain_connections = {PLACES}
+domain_connections = {DOMAIN_CONNECTIONS}
 address_connections = 256
 """
 
@@ -204,13 +204,13 @@ CLOCKS_MS = 5
 """Maximum difference between the crawler's and the server's times of an event, in milliseconds."""
 
 
-def promises(
+def politeness_rules(
     web: Web,
     unseen: frozenset[LogEntry],
     *,
     delay_ms: int = DELAY_MS,
     courtesy_factor: float = COURTESY,
-    domain_slots: int = PLACES,
+    domain_slots: int = DOMAIN_CONNECTIONS,
 ) -> Rules:
     """Return the politeness rules that the crawls of these tests obey."""
     return Rules(
@@ -318,7 +318,7 @@ class SimulatedCrawler:
             "courtesy_factor": COURTESY,
             "backoff": f"{BACKOFF_MS}ms",
             "connections": 200,
-            "domain_connections": PLACES,
+            "domain_connections": DOMAIN_CONNECTIONS,
             "address_connections": 256,
             **self.collection,
         }

@@ -16,8 +16,7 @@ from tests.servers.local_http import QuietHandler, QuietServer
 class ControllableServer:
     """The server. Call `start` and `stop`, or use it as a context manager.
 
-    `asked`: the arrival times of the requests (s, monotonic). `connections`: the number of
-    connections that were opened.
+    `arrival_times`: of the requests (s, monotonic). `connections`: the number of opened ones.
     """
 
     address: str = "127.0.0.1"
@@ -26,7 +25,7 @@ class ControllableServer:
     status: int = 200
     text: str = "all is well"
     delay_s: float = 0.0
-    asked: list[float] = field(default_factory=list)
+    arrival_times: list[float] = field(default_factory=list)
     connections: int = 0
     _server: QuietServer | None = None
 
@@ -62,17 +61,17 @@ class ControllableServer:
         self.stop()
 
 
-def _handler(moody: ControllableServer) -> type[QuietHandler]:
+def _handler(controlled: ControllableServer) -> type[QuietHandler]:
     class Handler(QuietHandler):
         def setup(self) -> None:
-            moody.connections += 1
+            controlled.connections += 1
             super().setup()
 
         def do_GET(self) -> None:
-            moody.asked.append(time.monotonic())
-            time.sleep(moody.delay_s)
+            controlled.arrival_times.append(time.monotonic())
+            time.sleep(controlled.delay_s)
             html = ("Content-Type", "text/html; charset=utf-8")
-            self.reply(moody.status, moody.text.encode(), [html])
+            self.reply(controlled.status, controlled.text.encode(), [html])
 
     return Handler
 
