@@ -190,7 +190,7 @@ def test_request_parameters_filter_results(searcher: Searcher) -> None:
     ],
 )
 def test_filters_of_a_request_are_read_like_those_of_a_query(
-    searcher: Searcher, query: str, options: dict[str, str], expected: list[str] | None
+    searcher: Searcher, query: str, options: dict[str, Any], expected: list[str] | None
 ) -> None:
     if expected is None:
         expected = short_urls(searcher.search(SearchRequest(query, host="blog.alpha.test")))

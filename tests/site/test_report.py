@@ -28,7 +28,7 @@ from lycosa.store.compaction.compact import compact
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import site_name
 from tests.export.library_pages import Fetched, at, commit, day_name
-from tests.site.paper import QUICK, paper
+from tests.site.editable_site import QUICK, editable_site
 from tests.site.planted import Planted, crawled
 
 Site = tuple[str, str, Planted]
@@ -86,7 +86,7 @@ def test_report_has_exactly_the_planted_errors(site: Site) -> None:
 
 
 def test_a_page_that_is_due_again_is_still_a_page(tmp_path: Path) -> None:
-    with paper("127.0.8.30") as web:
+    with editable_site("127.0.8.30") as web:
         web.page("/", "The start page.", "/next.html")
         web.page("/next.html", "Another page.")
         workspace = lycosa.Workspace(tmp_path / "w", {"collection": QUICK})
