@@ -106,6 +106,11 @@ class ArchivedVersions(Part):
 
         worker = f"reparse-{os.getpid()}"
         config = self._workspace.config()
+        if collection:
+            from lycosa.crawl.session.planning import require_collection
+            from lycosa.store.workspace import Workspace as Store
+
+            require_collection(Store.open(self._root), config, collection)
         return reparse_workspace(
             self._root,
             config,
