@@ -188,6 +188,14 @@ def test_revisits_are_resolved_to_their_originals(tmp_path: Path) -> None:
     assert_valid(root)
 
 
+def test_responses_to_other_methods_are_no_pages(tmp_path: Path) -> None:
+    path = tmp_path / "put.warc"
+    path.write_bytes(warc().replace(b"GET / HTTP/1.1", b"PUT / HTTP/1.1", 1))
+    report = import_paths(tmp_path / "w", path)
+    assert (report.imported, report.left_out) == (len(ANSWERS) - 1, {"not_get": 1})
+    assert f"{HOST}/" not in titles(tmp_path / "w")
+
+
 def test_an_older_capture_does_not_replace_a_newer_one(tmp_path: Path) -> None:
     new, old = tmp_path / "new.warc", tmp_path / "old.warc"
     new.write_bytes(warc())

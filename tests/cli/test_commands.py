@@ -192,15 +192,17 @@ def test_export_check_reparse_and_index(
 @pytest.mark.parametrize(
     "arguments",
     [
-        *("jsonl OUT", "warc OUT", "wacz OUT.wacz", "markdown OUT", "chunks OUT", "items OUT.csv"),
-        *("mirror a.example OUT", "llms a.example OUT", "bulk --to jsonl", "bulk --to quickwit"),
+        *("export jsonl OUT", "export warc OUT", "export wacz OUT.wacz", "export markdown OUT"),
+        *("export chunks OUT", "export items OUT.csv", "export mirror a.example OUT"),
+        *("export llms a.example OUT", "export bulk --to jsonl", "export bulk --to quickwit"),
+        "reparse",
     ],
 )
-def test_exports_refuse_an_unknown_collection(
+def test_unknown_collections_are_refused(
     here: Lycosa, workspace: Path, tmp_path: Path, arguments: str
 ) -> None:
     words = arguments.replace("OUT", str(tmp_path / "out")).split()
-    outcome = here("-w", str(workspace), "export", *words, "--collection", "defualt")
+    outcome = here("-w", str(workspace), *words, "--collection", "defualt")
     outcome.expect(2, err=("unknown collection 'defualt'; did you mean 'default'?",))
     assert not list(tmp_path.iterdir())
 

@@ -16,7 +16,7 @@ from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.units import format_time
 from lycosa.crawl.session.worker_status import write_live
 from lycosa.store.workspace import Workspace
-from tests.cli.conftest import Lycosa
+from tests.cli.conftest import NO_DELAY, Lycosa
 
 
 def _only_collection(status: WorkspaceStatus) -> CollectionStatus:
@@ -50,6 +50,17 @@ def test_waiting_urls_are_counted_by_reason(
         1,
         0,
     )
+
+
+def test_index_is_behind_only_by_entries_that_change_it(
+    here: Lycosa, site: str, tmp_path: Path
+) -> None:
+    root = str(tmp_path / "w")
+    for _ in range(2):  # the second call adds a claim and its release to the log
+        here("-w", root, "crawl", site, *NO_DELAY).expect(0)
+    here("-w", root, "status").expect(0, "index", absent=("behind by",))
+    here("-w", root, "crawl", f"{site}/gone.html?new", *NO_DELAY, "--no-index").expect(None)
+    here("-w", root, "status").expect(0, "behind by")
 
 
 def test_schedule_of_a_collection_is_shown(

@@ -273,6 +273,15 @@ def test_crawl_delay_overrides_a_shorter_delay(serve: ServeWeb, run: RunCrawl) -
     assert min(after - before for before, after in itertools.pairwise(times)) >= 395
 
 
+def test_urls_of_a_pause_just_longer_than_the_patience_are_host_paused(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
+    """The pause is shorter than the patience when the summary is made, after the commit."""
+    web = serve({**CHAIN, "/robots.txt": "User-agent: *\nCrawl-delay: 2\n"})
+    crawled = run(web.url(), settings=("crawl.patience=1990ms",))
+    assert (crawled.progress.ended, list(crawled.progress.later)) == ("finished", ["host_paused"])
+
+
 @pytest.mark.proves("politeness-retry-after")
 def test_busy_servers_are_retried_and_each_attempt_is_recorded(
     serve: ServeWeb, run: RunCrawl

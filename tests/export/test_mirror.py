@@ -311,6 +311,15 @@ def test_queries_of_links_are_in_the_encoding_of_the_page(charset: str, query: s
     assert b'href="file.html"' in rewrite_html(body, "http://a.test/x", charset, names.get)
 
 
+def test_base_in_a_comment_or_script_is_ignored() -> None:
+    body = (
+        b'<!-- <base href="/no/"> --><script>"<base href=/nor/>"</script><base target="_top">'
+        b'<BASE href="/yes/"><A href="x"><base href="/late/"><svg:clipPath id="p">'
+    )
+    written = rewrite_html(body, "http://a.test/", "utf-8", {"http://a.test/yes/x": "file"}.get)
+    assert b'</script><A href="file"><svg:clipPath id="p">' in written
+
+
 def test_hostile_markup_takes_linear_time() -> None:
     """Ten times the input takes about ten times as long.
 

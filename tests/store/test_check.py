@@ -231,6 +231,7 @@ def test_missing_and_truncated_archives_are_errors(crawled: Workspace, deep: boo
     os.unlink(crawled.path(first))
     os.truncate(crawled.path(second), 50)
     assert_errors(crawled, f"{first}: it is missing", f"{second}: it has 50 bytes", deep=deep)
+    assert not any(error.startswith("visits:") for error in errors(crawled, deep=deep))
 
 
 @pytest.mark.proves("consistency-check")

@@ -119,6 +119,11 @@ class ArchivedVersions(Part):
         worker = f"reparse-{os.getpid()}"
         whole_number("since", since)
         config = self._workspace.config()
+        if collection:
+            from lycosa.crawl.session.planning import require_collection
+            from lycosa.store.workspace import Workspace as Store
+
+            require_collection(Store.open(self._root), config, collection)
         return reparse_workspace(
             self._root,
             config,

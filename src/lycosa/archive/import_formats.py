@@ -81,6 +81,11 @@ class ImportedCapture:
         match = _STATUS.match(self.head)
         return int(match[2]) if match else 0
 
+    @property
+    def is_get(self) -> bool:
+        """Whether the response is the resource: that to POST or HEAD is something else."""
+        return not self.request_head or self.request_head.startswith(b"GET ")
+
     def exchange(self, url: str, kind: str) -> Exchange:
         """Return the exchange of the capture, with this normalised URL."""
         if self.own is not None:

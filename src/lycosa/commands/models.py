@@ -98,7 +98,7 @@ class LargestHosts:
 
 @dataclass(frozen=True)
 class IndexStatus:
-    """The newest generation of the search index."""
+    """The newest generation of the search index, and the log entry up to which it is complete."""
 
     generation: int
     documents: int

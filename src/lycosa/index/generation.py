@@ -38,6 +38,9 @@ INFO = "generation.json"
 LOCK = ".lock"
 BUILD_PREFIX = ".build-"
 MAX_GENERATIONS = 2
+TABLES = ("pages", "urls")
+"""Tables whose rows change the index."""
+
 # tantivy's files have a CRC, stored texts their keys (`lycosa.index.verify`)
 _CHECKED = re.compile(r"[0-9a-f]{32}\..*")
 _NAME = re.compile(r"^\d{8,}\Z")

@@ -43,7 +43,6 @@ from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import Analysis
 
 MAX_OPEN_SHARDS = 8  # shards with build folders and writers that stay open
-_TABLES = ("pages", "urls")
 
 
 @dataclass(slots=True, frozen=True)
@@ -234,11 +233,7 @@ class ShardIndexer:
     def _is_current(self, base: Generation, *, suggestions: bool) -> bool:
         """Return whether an update would change nothing."""
         after = base.info.log_entry
-        if any(
-            file.entry > after and file.rows
-            for name in _TABLES
-            for file in self._state.files.get(name, [])
-        ):
+        if self._state.has_rows_after(after, generations.TABLES):
             return False
         if self._graph() not in (0, base.info.graph):
             return False

@@ -29,7 +29,9 @@ from lycosa.core.records import UrlState, VisitKind
 from lycosa.crawl.session.worker_status import live_status
 from lycosa.crawl.state.assignment import recrawl_rules
 from lycosa.frontier.recrawl.due import due_expr
+from lycosa.index.generation import TABLES
 from lycosa.index.shards.shards import current_generation
+from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
@@ -90,7 +92,7 @@ def workspace_status(root: str, clock: Clock | None = None) -> WorkspaceStatus:
         hosts=LargestHosts(
             answers["hosts"].height, [HostStatus(**row) for row in hosts.to_dicts()]
         ),
-        index=_index(root),
+        index=_index(workspace, state),
         settings=state.settings,
     )
 
@@ -152,11 +154,15 @@ def _owner(workspace: Workspace) -> RunningProcess | None:
     return RunningProcess(owner.pid, owner.host, owner.started_at, owner.command)
 
 
-def _index(root: str) -> IndexStatus | None:
-    newest = current_generation(root)
+def _index(workspace: Workspace, state: LogState) -> IndexStatus | None:
+    newest = current_generation(workspace.root)
     if newest is None:
         return None
-    return IndexStatus(newest.generation, newest.documents, newest.log_entry)
+    entry = newest.log_entry
+    excluded = any(number > entry for number in state.exclusions.rules.values())
+    if not excluded and not state.has_rows_after(entry, TABLES):
+        entry = state.head  # later entries do not change it
+    return IndexStatus(newest.generation, newest.documents, entry)
 
 
 def counted(rows: pl.LazyFrame, *columns: str) -> pl.LazyFrame:

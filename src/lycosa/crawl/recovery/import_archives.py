@@ -165,6 +165,8 @@ class Importer:
             return None
         if not capture.fetched_at:
             reason = "no_date"
+        elif capture.own is None and not capture.is_get:
+            reason = "not_get"
         elif self._crawl.excluded(identity.url):
             reason = "excluded"
         elif self._in_scope and not self._gate.takes(identity.url):

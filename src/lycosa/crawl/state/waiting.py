@@ -91,7 +91,8 @@ def left_for_later(
         .collect()
     )
     now, now_ms = crawl.clock.monotonic_ms(), crawl.clock.now_ms()
-    patience = crawl.config.crawl.patience
+    # a crawl that finished ended because of the pauses, of which its last commit took a part
+    patience = 0 if crawl.progress.ended == "finished" else crawl.config.crawl.patience
     later: Counter[str] = Counter()
     for host_key, origin, reason, number in waiting.iter_rows():
         if (

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from lycosa.core.errors import Refusal
 from lycosa.page.html import style
@@ -53,9 +54,7 @@ _BEFORE_HEAD = re.compile(
     r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*(?:<!doctype[^>]*>\s*)?(?:<html\b[^>]*>)?",
     re.IGNORECASE | re.DOTALL,
 )
-_BASE = re.compile(
-    r"<base\b[^<>]{0,500}?\bhref\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+))", re.IGNORECASE
-)
+_BASE = re.compile("<base", re.IGNORECASE)
 
 Place = Callable[[str], str | None]
 """URL -> relative reference from the page to its file, None if the mirror has none."""
@@ -93,6 +92,36 @@ def rewrite_html(body: bytes, url: str, charset: str, place: Place) -> bytes:
     return written.encode("latin-1", "xmlcharrefreplace")
 
 
+class _StartTag(NamedTuple):
+    """A start tag by its position. `stop`: the end of its raw text (script, style), else `end`."""
+
+    start: int
+    end: int
+    stop: int
+    name: str
+    attributes: str
+
+
+def _start_tags(text: str) -> Iterator[_StartTag]:
+    """Yield the start tags outside comments and raw text. An unclosed one extends to the end of the
+    page.
+    """
+    position = 0
+    while (start := _START.search(text, position)) is not None:
+        if start["tag"] is None:
+            end = text.find("-->", start.end())
+            position = len(text) if end < 0 else end
+            continue
+        rest = _REST.match(text, start.end())
+        if rest is None:
+            return
+        name, position = start["tag"], rest.end()
+        if name.lower() in _RAW:
+            close = re.compile(rf"</{re.escape(name)}", re.IGNORECASE).search(text, position)
+            position = close.start() if close else len(text)
+        yield _StartTag(start.start(), rest.end(), position, name, rest["attributes"])
+
+
 class _Page:
     """One document, as a string with one character per byte.
 
@@ -102,46 +131,33 @@ class _Page:
     def __init__(self, text: str, url: str, charset: str, encoding: str, place: Place) -> None:
         self._text = text
         self._charset = charset
-        base = _BASE.search(text)
-        resolver = LinkResolver(url, encoding)
-        if base is not None:
-            target = resolver.resolve(
-                html.unescape(self._real(base[1] or base[2] or base[3] or ""))
-            )
-            if not isinstance(target, Refusal):
-                resolver = LinkResolver(target, encoding)
+        base = self._base()
+        target = LinkResolver(url, encoding).resolve(base) if base else Refusal.UNPARSABLE
+        resolver = LinkResolver(url if isinstance(target, Refusal) else target, encoding)
         self._refer = _referrer(resolver, place)
+
+    def _base(self) -> str:
+        """Return the href of the first `base` that has one, "" without one."""
+        if _BASE.search(self._text) is not None:
+            for tag in _start_tags(self._text):
+                if tag.name.lower() == "base":
+                    for match in _ATTRIBUTE.finditer(tag.attributes):
+                        if match["name"].lower() == "href" and match["value"]:
+                            return self._plain(match["value"])
+        return ""
 
     def written(self) -> str:
         parts: list[str] = []
         position = 0
         text = self._text
-        while (start := _START.search(text, position)) is not None:
-            if start["tag"] is None:
-                end = text.find("-->", start.end())
-                stop = len(text) if end < 0 else end
-                parts.append(text[position:stop])
-                position = stop
-                continue
-            rest = _REST.match(text, start.end())
-            if rest is None:
-                break  # an unclosed tag extends to the end of the page
-            tag = start["tag"].lower()
-            parts.append(text[position : start.start()])
-            parts.append(
-                self._tag(text[start.start() : rest.end()], start["tag"], rest["attributes"])
-            )
-            position = rest.end()
-            if tag in _RAW:
-                close = re.compile(rf"</{re.escape(tag)}", re.IGNORECASE).search(text, position)
-                stop = close.start() if close else len(text)
-                raw = text[position:stop]
-                parts.append(
-                    style.rewrite(raw, lambda href: self._refer(self._real(href)))
-                    if tag == "style"
-                    else raw
-                )
-                position = stop
+        for tag in _start_tags(text):
+            parts.append(text[position : tag.start])
+            parts.append(self._tag(text[tag.start : tag.end], tag.name, tag.attributes))
+            position = tag.end
+            if tag.name.lower() == "style":
+                raw = text[tag.end : tag.stop]
+                parts.append(style.rewrite(raw, lambda href: self._refer(self._real(href))))
+                position = tag.stop
         parts.append(text[position:])
         return "".join(parts)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import field, fields, replace
+from itertools import chain
 from typing import Any
 
 from lycosa.core.dataclass import dataclass
@@ -101,6 +102,11 @@ class LogState:
         for entry in entries:
             self.apply(entry)
         return entries
+
+    def has_rows_after(self, entry: int, tables: Iterable[str]) -> bool:
+        """Return whether a later entry added rows to one of these tables."""
+        files = chain.from_iterable(self.files.get(name, ()) for name in tables)
+        return any(file.entry > entry and file.rows for file in files)
 
     def catch_up(self) -> None:
         """Refresh; restart from the newest snapshot if unread entries were deleted."""
