@@ -91,9 +91,12 @@ def arabic_before_stem(word: str) -> str:
     word = word.translate(_ARABIC_BEFORE)
     if len(word) > 4:
         if word.startswith(_ARTICLES):
-            return word[1:]
-        if word.startswith("لل"):
-            return f"ا{word[1:]}"
+            word = word[1:]
+        elif word.startswith("لل"):
+            word = f"ا{word[1:]}"
+    # a final heh after the article is a teh marbuta without its dots, which the stemmer expects
+    if len(word) > 5 and word.startswith("ال") and word.endswith("ه"):
+        return f"{word[:-1]}ة"
     return word
 
 
