@@ -58,6 +58,8 @@ def texts(searcher: Searcher, typed: str, language: str = "", count: int = 10) -
     ("typed", "expected"),
     [
         ("evenem", "Événement unique"),
+        ("الذئبيه", "العناكب الذئبية"),
+        ("मकडी", "घास की मकड़ी"),
         ("SAIS", "Événements de la Saison"),
         ("wolf sp", "Wolf spiders of Europe"),
         ("lam", "The wolf and the lamb"),

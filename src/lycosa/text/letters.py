@@ -131,6 +131,23 @@ def _by_table(table: dict[int, str]) -> Callable[[str], str]:
 
 
 TABLES = {"fa": _by_table(_PERSIAN), "ur": _by_table(_URDU), "ps": _by_table(_PASHTO)}
+_ARABIC_VARIANTS = {
+    **_ARABIC_BEFORE,
+    **dict.fromkeys(map(ord, "ةۀہەۃ"), "ه"),
+    ord("ۓ"): "ے",
+}
+_IS_ARABIC, _IS_DEVANAGARI = lazy_pattern("[\u0620-\u06ff]"), lazy_pattern("[\u0900-\u097f]")
+
+
+def without_variants(word: str) -> str:
+    """Unify letters of Arabic script and Devanagari that are typed for each other in any language:
+    الإنسان, الانسان.
+    """
+    if _IS_ARABIC.search(word):
+        return word.translate(_ARABIC_VARIANTS)
+    return devanagari(word) if _IS_DEVANAGARI.search(word) else word
+
+
 BEFORE_STEM = {
     "ar": arabic_before_stem,
     "fa": TABLES["fa"],
