@@ -300,6 +300,24 @@ def test_workspace_without_index_has_no_results(tmp_path: Path) -> None:
 
 DAY_MS = 86_400_000
 
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [("भाषा*", "hi.test/"), ("भि*", "hi.test/"), ("ภาษาไทย*", "th.test/"), ("c+*", "en.test/")],
+)
+def test_prefixes_may_have_vowel_signs_and_other_signs(
+    tmp_path: Path, query: str, expected: str
+) -> None:
+    searcher = Corpus(str(tmp_path / "w")).indexed(
+        [
+            ("http://hi.test/", page("भाषाओं की भिन्नता", language="hi")),
+            ("http://th.test/", page("ภาษาไทย สวัสดี", language="th")),
+            ("http://en.test/", page("The c-store of words", language="en")),
+        ]
+    )
+    assert short_urls(searcher.search(SearchRequest(query))) == [expected]
+
+
 LINKED = {
     "http://one.test/docs/guide.html": page(
         "All about spiders and their silk.",

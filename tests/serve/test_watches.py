@@ -97,14 +97,17 @@ def test_watches_require_a_token_and_refuse_local_notification_targets(root: str
         )
         assert answer.status_code in (400, 422), target
     wrong = (
-        '{"texts": []}',
-        '{"texts": [""]}',
-        '{"texts": ["x"], "ignore": ["size"]}',
-        '{"texts": ["x"], "collections": [3]}',
-        "[]",
+        ('{"texts": []}', "texts"),
+        ('{"texts": [""]}', "texts.0"),
+        ('{"texts": ["x"], "ignore": ["size"]}', "ignore.0"),
+        ('{"texts": ["x"], "collections": [3]}', "collections.0"),
+        ("[]", "body"),
+        ("{not", "body"),
     )
-    for content in wrong:
-        assert client.send("POST", "/api/v1/watches", content, headers).status_code == 422
+    for content, parameter in wrong:
+        answer = client.send("POST", "/api/v1/watches", content, headers)
+        assert answer.status_code == 422
+        assert [fault["parameter"] for fault in answer.json()["faults"]] == [parameter]
     assert not list(Path(root).glob("watches/*"))
 
 

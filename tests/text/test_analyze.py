@@ -64,6 +64,8 @@ LANGUAGES = [
         ("uk", "їжак Європа", "їжак європа"),
         ("he", "שָׁלוֹם", "שלום"),
         ("zh", "中国人民，C++ ＡＢＣ 2024年", "中 国 人 民 cplusplus abc 2024 年 中国 人民"),
+        ("zh", "学C#和.NET，C++教程", "学 csharp 和 dotnet cplusplus 教 程 教程"),
+        ("ko", "C++언어와 example.net", "cplusplus 언어 example net"),
         ("zh", "語", "语"),
         ("ja", "基本的人権 ｶﾀｶﾅ", "基 本 的 人 権 カ タ カ ナ 基本 人権 カタカナ"),
         ("ko", "인간은 인권선언 물", "인간 인권 권선 선언 물"),
@@ -164,7 +166,8 @@ def test_sentences_of_every_language_have_many_terms() -> None:
 
 
 _NAME = re.compile(
-    r"(?<![\w.])(?:([A-Za-z])\+\+(?![\w+])|([CcFf])#(?![\w#])|(?<!\S)\.(?:NET|net)\b)"
+    r"(?<![a-zA-Z0-9_é.])(?:([A-Za-z])\+\+(?![a-zA-Z0-9_é+])|([CcFf])#(?![a-zA-Z0-9_é#])"
+    r"|(?:(?<![^\s中])\.NET|(?<!\S)\.net)(?![a-zA-Z0-9_é]))"
 )
 
 

@@ -172,7 +172,7 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
     @app.exception_handler(RequestValidationError)
     def wrong_parameter(request: Request, error: RequestValidationError) -> Response:
         faults = [
-            Fault(parameter=str(problem["loc"][-1]), message=problem["msg"])
+            Fault(parameter=_parameter(problem["loc"]), message=problem["msg"])
             for problem in error.errors()
         ]
         return respond(request, 422, message("A parameter is invalid"), faults=faults)
@@ -216,6 +216,12 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
         )
         response.headers.update(SECURITY_HEADERS)
         return response
+
+
+def _parameter(place: Sequence[str | int]) -> str:
+    """Return the name of an invalid parameter, `texts.0` for an element; `body`: all of it."""
+    named = place[1:] if len(place) > 1 and isinstance(place[1], str) else place[:1]
+    return ".".join(map(str, named))
 
 
 def _wants_html(request: Request) -> bool:

@@ -16,9 +16,13 @@ MAX_TERM_BYTES = 200
 _USUAL = (("\xa0", " "), ("…", "..."), ("\u2009", " "), ("\u202f", " "), ("\xad", ""))
 
 # Names with signs, which tokenizers drop. Each pattern starts with one literal character: fast.
-_PLUSPLUS = re.compile(r"\+(?=\+)(?<=(?<![\w.])[A-Za-z]\+)\+(?![\w+])")
-_SHARP = re.compile(r"#(?<=(?<![\w.])[CcFf]#)(?![\w#])")
-_DOTNET = re.compile(r"\.(?:NET|net)(?<=(?<!\S)....)\b")
+# Letters of scripts from Thai on may follow and precede, which write no spaces: C++教程.
+_LETTER = r"[^\W\u0e00-\U0010ffff]"
+_PLUSPLUS = re.compile(rf"\+(?=\+)(?<=(?<!{_LETTER})(?<!\.)[A-Za-z]\+)\+(?!{_LETTER}|\+)")
+_SHARP = re.compile(rf"#(?<=(?<!{_LETTER})(?<!\.)[CcFf]#)(?!{_LETTER}|#)")
+_DOTNET = re.compile(
+    rf"\.(?:NET(?<=(?<![^\s\u0e00-\U0010ffff])....)|net(?<=(?<!\S)....))(?!{_LETTER})"
+)
 
 # ICU ends a word at these digits, NFKC does not: CO₂ is one word like CO2.
 _SMALL_DIGITS = tuple(zip("²³₀₁₂₃₄₅₆₇₈₉", "230123456789", strict=True))

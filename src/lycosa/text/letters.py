@@ -91,9 +91,12 @@ def arabic_before_stem(word: str) -> str:
     word = word.translate(_ARABIC_BEFORE)
     if len(word) > 4:
         if word.startswith(_ARTICLES):
-            return word[1:]
-        if word.startswith("لل"):
-            return f"ا{word[1:]}"
+            word = word[1:]
+        elif word.startswith("لل"):
+            word = f"ا{word[1:]}"
+    # a final heh after the article is a teh marbuta without its dots, which the stemmer expects
+    if len(word) > 5 and word.startswith("ال") and word.endswith("ه"):
+        return f"{word[:-1]}ة"
     return word
 
 
@@ -128,6 +131,23 @@ def _by_table(table: dict[int, str]) -> Callable[[str], str]:
 
 
 TABLES = {"fa": _by_table(_PERSIAN), "ur": _by_table(_URDU), "ps": _by_table(_PASHTO)}
+_ARABIC_VARIANTS = {
+    **_ARABIC_BEFORE,
+    **dict.fromkeys(map(ord, "ةۀہەۃ"), "ه"),
+    ord("ۓ"): "ے",
+}
+_IS_ARABIC, _IS_DEVANAGARI = lazy_pattern("[\u0620-\u06ff]"), lazy_pattern("[\u0900-\u097f]")
+
+
+def without_variants(word: str) -> str:
+    """Unify letters of Arabic script and Devanagari that are typed for each other in any language:
+    الإنسان, الانسان.
+    """
+    if _IS_ARABIC.search(word):
+        return word.translate(_ARABIC_VARIANTS)
+    return devanagari(word) if _IS_DEVANAGARI.search(word) else word
+
+
 BEFORE_STEM = {
     "ar": arabic_before_stem,
     "fa": TABLES["fa"],

@@ -2,7 +2,9 @@
 
 Kazakh, Kyrgyz and Mongolian add endings in a fixed order (plural, possessive, case, and in
 Mongolian a reflexive), in forms by vowel harmony. At most one of each kind is stripped, the longest
-one, if the rest is long enough. Tajik: the plural and particles. Verbs are unchanged.
+one, if the rest is long enough. In Kazakh and Kyrgyz, the letter before an ending must allow it
+(`_allows`), so that `Астана` and `Қазақстан` are whole. Tajik: the plural and particles. Verbs are
+unchanged.
 
 Sources of the endings: the lexc files of Apertium (kaz, kir, khk, tgk). Method: Savoy, "Light
 stemming approaches for the French, Portuguese, German and Hungarian languages", SAC 2006.
@@ -10,6 +12,7 @@ stemming approaches for the French, Portuguese, German and Hungarian languages",
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 MIN_STEM = 3  # letters of a stem
@@ -56,9 +59,28 @@ _ENDINGS = {
 }  # fmt: skip
 
 
+_VOICELESS = frozenset("пфкқтсшщчцхһбвгд")  # the last four are voiceless at the end of loans
+_POSSESSIVE_VOWELS = frozenset("ыіиуү")
+_AFTER_POSSESSIVE = frozenset(("на", "не", "но", "нө", "нда", "нде", "ндо", "ндө"))
+_COUNTRIES = re.compile(
+    "(?:қазақ|қырғыз|өзбек|тәжік|түрікмен|ауған|пәкі|үнді|моңғол|дағы|татар|башқұрт"
+    "|казак|кыргыз|тажик|түркмөн|ооган|паки|инди|монгол|дагы|башкорт)стан"
+)
+
+
+def _allows(before: str, ending: str) -> bool:
+    """Return whether a Kazakh or Kyrgyz word with these letters can have an ending."""
+    if ending in _AFTER_POSSESSIVE:
+        return before[-1] in _POSSESSIVE_VOWELS
+    if ending[0] in "ткқп":
+        return before[-1] in _VOICELESS and not _COUNTRIES.fullmatch(before + ending)
+    return True
+
+
 def light_stem(language: str) -> Callable[[str], str]:
     """Return the stemmer of `kk`, `ky`, `mn` or `tg`."""
     layers = _ENDINGS[language]
+    is_checked = language in ("kk", "ky")
 
     def stem(word: str) -> str:
         for endings in layers:
@@ -67,7 +89,9 @@ def light_stem(language: str) -> Callable[[str], str]:
             for ending in endings:
                 if word.endswith(ending):
                     stem_length = len(word) - len(ending)
-                    if stem_length >= (MIN_STEM if len(ending) > 1 else MIN_BEFORE_VOWEL):
+                    if stem_length >= (MIN_STEM if len(ending) > 1 else MIN_BEFORE_VOWEL) and not (
+                        is_checked and not _allows(word[:stem_length], ending)
+                    ):
                         word = word[:stem_length]
                         break
         return word

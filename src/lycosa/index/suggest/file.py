@@ -3,7 +3,7 @@
 It has phrases, which are found by a prefix of any of their words, and words with their
 number of pages, from which misspelled words are corrected.
 
-    suggestions-4-<hash>    "LYSG", length of the header; the header (JSON, zstd); arrays (zstd)
+    suggestions-5-<hash>    "LYSG", length of the header; the header (JSON, zstd); arrays (zstd)
 
 Phrases are sorted by weight: the number of a phrase is its rank. Each language has two sections,
 one for its phrases and one for its single words. A section is a sorted array of word starts
@@ -43,7 +43,7 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.index.snippets.texts import decompressor
 from lycosa.index.suggest.edit_distance import SYLLABLE, by_syllables, word_distance
 
-FORMAT = 4
+FORMAT = 5
 PREFIX = f"suggestions-{FORMAT}-"
 """Contains the format: a file of another format is ignored and replaced."""
 HEAD = struct.Struct("<4sI")

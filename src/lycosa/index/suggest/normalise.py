@@ -1,4 +1,4 @@
-"""Fold phrases, words and typed text for comparison: case, accents, widths.
+"""Fold phrases, words and typed text for comparison: case, accents, widths, variant letters.
 
 Hangul syllables are decomposed into letters (Unicode 3.12), so that an incomplete syllable is a
 prefix of the complete one, and a wrong letter is one edit.
@@ -13,6 +13,7 @@ from icu4py.breakers import WordBreaker
 
 from lycosa.core.patterns import lazy_pattern
 from lycosa.text.fold import plain, without_accents
+from lycosa.text.letters import without_variants
 
 MAX_STARTS = 8
 """Words of a phrase whose prefixes match it."""
@@ -36,7 +37,7 @@ def folded(text: str) -> str:
     text = _SPACES.sub(" ", text)
     if text.isascii():
         return _LEADING.sub("", text.lower())
-    words = (without_accents(plain(word)) for word in text.split(" "))
+    words = map(_word, text.split(" "))
     text = _LEADING.sub("", " ".join(words))
     return unicodedata.normalize("NFD", text) if _HANGUL.search(text) else text
 
@@ -58,8 +59,12 @@ class _Words(dict[str, str]):
     """Word -> folded form."""
 
     def __missing__(self, word: str) -> str:
-        made = self[word] = without_accents(plain(word))
+        made = self[word] = _word(word)
         return made
+
+
+def _word(word: str) -> str:
+    return word.lower() if word.isascii() else without_variants(without_accents(plain(word)))
 
 
 def starts(phrase: str) -> list[int]:

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from lycosa.text.analyze import Analyzer, Unit
-from lycosa.text.fold import pieces, plain, without_accents
+from lycosa.text.fold import pieces, plain, with_names, without_accents
 from lycosa.text.letters import simplified
 
 LENGTH = 240  # characters of a snippet
@@ -60,6 +60,8 @@ _ENCODINGS = {
 _SIGNS_AS_SPACE = "lycosa-signs-as-space"
 _FOLDED = 0x10000  # code points below this are folded
 _FOLDABLE = re.compile("[\u00aa-\u024f\u0370-\u052f\u1e00-\u1fff\uff21-\uff5a]")
+_FULL_WIDTH = 0xFEE0  # distance of the full-width forms from ASCII
+_NAME = re.compile("([a-z])plusplus|([cf])sharp|dotnet", re.IGNORECASE)  # `fold.with_names`
 _CHUNK = re.compile(r"\S+")
 _BREAK = re.compile(r"\s")
 
@@ -98,13 +100,12 @@ class Highlighter:
         )
         self._surfaces: re.Pattern[str] | None = None
         if surfaces and analyzer.language in _UNSPACED:
-            self._surfaces = re.compile("|".join(map(re.escape, surfaces)), re.IGNORECASE)
+            self._surfaces = re.compile("|".join(map(_written, surfaces)), re.IGNORECASE)
         # Korean pairs of syllables also match within a word and after digits
         self._within_words = analyzer.name == _CUTS_PREFIXES or analyzer.language == "ko"
         self._starts = None if analyzer.name in _CHANGES_LETTERS else self._word_starts()
         self._by_surface = {
-            self._one_script(unit.surface).casefold(): number
-            for number, unit in enumerate(self._units)
+            plain(self._one_script(unit.surface)): number for number, unit in enumerate(self._units)
         }
         self._by_first: dict[str, list[int]] = {}
         for number, unit in enumerate(self._units):
@@ -157,7 +158,7 @@ class Highlighter:
             TextMatch(
                 offset + match.start(),
                 offset + match.end(),
-                self._by_surface.get(match[0].casefold(), 0),
+                self._by_surface.get(plain(with_names(match[0])), 0),
             )
             for match in self._surfaces.finditer(self._one_script(text))
         ]
@@ -198,7 +199,12 @@ class Highlighter:
             term[: PREFIX_LETTERS if len(term) > PREFIX_LETTERS else PREFIX_LETTERS - 1]
             for term in terms
         }
-        starts |= {letter for term in terms for letter in _LIGATURES.get(term[:2], "")}
+        starts |= {
+            term[:place] + letter
+            for term in terms
+            for place in range(PREFIX_LETTERS)
+            for letter in _LIGATURES.get(term[place : place + 2], "")
+        }
         starts |= {
             term[0] + signs
             for term in terms
@@ -305,6 +311,19 @@ def _signs_as_space(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error(_SIGNS_AS_SPACE, _signs_as_space)
+
+
+def _written(surface: str) -> str:
+    """Return the pattern of a word, whose ASCII letters and digits may be full-width."""
+    name = _NAME.fullmatch(surface)
+    if name is not None:
+        return rf"{name[1]}\+\+" if name[1] else f"{name[2]}#" if name[2] else r"\.net"
+    return "".join(
+        f"[{letter}{chr(ord(letter) + _FULL_WIDTH)}]"
+        if letter.isascii() and letter.isalnum()
+        else re.escape(letter)
+        for letter in surface
+    )
 
 
 def _all_chunks(text: str) -> dict[str, set[int]]:
