@@ -14,6 +14,7 @@ import polars as pl
 from lycosa.config.monitor import Monitor
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock
+from lycosa.core.errors import UsageError
 from lycosa.crawl.policy.host_delay import CheckPace
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.worker import Worker
@@ -86,7 +87,10 @@ class Uptime:
         }
         for url, each in stored.items():
             if each.configured and url not in self._configured:
-                self._configured[url] = with_targets(each.monitor, self._config)
+                try:
+                    self._configured[url] = with_targets(each.monitor, self._config)
+                except UsageError as error:
+                    raise UsageError(f"[[monitor]] {url}: {error}") from None
         if not stored and self._checker is None:
             return
         self._guard.allow(private_pairs(stored))
