@@ -238,7 +238,7 @@ def test_invalid_monitors_are_refused_with_a_reason(tmp_path: Path) -> None:
 def test_errors_of_configured_monitors_name_the_url(tmp_path: Path) -> None:
     monitor = "[[monitor]]\nurl = 'http://{}'\n"
     twice = parse_config(monitor.format("example.org") + monitor.format("EXAMPLE.org/"))
-    with pytest.raises(ConfigError, match="http://example.org/ occurs twice"):
+    with pytest.raises(ConfigError, match=r"example\.org/ occurs twice"):
         monitors_of(Workspace.create(str(tmp_path / "ws")).storage, twice)
     (tmp_path / "ws" / "lycosa.toml").write_text(
         monitor.format("example.org") + "notify = ['command no-such-program']\n"
