@@ -38,7 +38,6 @@ HISTORY_MS = 3 * 86_400_000
 
 _LOCAL_SCAN_MS, _REMOTE_SCAN_MS = 2_000, 30_000  # of the stored monitors
 _LIVE_EVERY_MS = 5_000
-_DELIVERY_TIMEOUT_S = 3.0  # at the end, for notifications that are being sent
 
 
 class Uptime:
@@ -105,7 +104,7 @@ class Uptime:
         self._worker.make_checks(None)
         if self._checker is not None:
             self._checker.close()
-            self._delivery.stop(_DELIVERY_TIMEOUT_S)
+            self._delivery.stop()
             self._write_live(self._checker)
 
     def _start(self) -> Checker:
