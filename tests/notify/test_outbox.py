@@ -193,6 +193,35 @@ def test_hanging_target_does_not_block_others(tmp_path: Path) -> None:
     assert not messages
 
 
+HANGING = """
+import sys, threading, time
+from datetime import UTC, datetime
+from lycosa.notify.outbox import DeliveryWorker, Outbox
+from lycosa.notify.transports import Notice
+from lycosa.store.storage.storage import open_storage
+
+started = threading.Event()
+
+class Hanging:
+    def send(self, notice):
+        started.set()
+        time.sleep(120)
+
+deliveries = DeliveryWorker(print)
+deliveries.start()
+box = Outbox(open_storage(sys.argv[1]), "watch", "file /x", Hanging)
+deliveries.add(box)
+box.put([Notice("n", "match", "", "", datetime.now(UTC), "")])
+deliveries.wake()
+started.wait()
+deliveries.stop()
+"""
+
+
+def test_a_hanging_target_does_not_keep_the_process_from_ending(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", HANGING, str(tmp_path)], check=True, timeout=60)
+
+
 DELIVERER = """
 import sys
 from lycosa.config.settings import Config

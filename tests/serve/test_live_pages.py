@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -180,6 +181,19 @@ def test_monitors_are_added_shown_and_removed(
             == 303
         )
     assert monitors_of(open_storage(root), read_config(root)) == {}
+
+
+def test_hunt_page_has_the_failures_of_seeds(root: str) -> None:
+    name = "0" * 13 + "-" + "b" * 32
+    events = (
+        {"event": "requested", "question": "silk", "began_at": "2026-11-28T01:07:01Z", "by": "ada"},
+        {"event": "ended", "ended": "finished", "failures": {"http://x.example/robots.txt": "dns"}},
+    )
+    path = Path(root) / "run" / "hunts" / f"{name}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    shown = Document(Client(create_app(root, dict)).get(f"/hunt/{name}").text)
+    assert "Failed: http://x.example/robots.txt: dns" in shown.text("li")
 
 
 def test_damaged_file_is_not_listed_as_a_hunt(root: str) -> None:

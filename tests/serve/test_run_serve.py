@@ -94,6 +94,8 @@ def test_port_in_use_is_reported_before_the_crawl_starts(tmp_path: Path) -> None
     done.expect(1, err=("cannot listen on 127.0.6.43",))
     assert not (workspace / "log").exists()
     assert run("-w", str(workspace), "run", "--port", "1", limit_s=LIMIT_S).code == 2
+    refused = run("-w", str(workspace), "run", "--serve", "--host", "a..b", limit_s=LIMIT_S)
+    refused.expect(2, err=("cannot listen on 'a..b'",))
 
 
 def test_several_processes_share_sessions_and_port(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from lycosa.config.monitor import Monitor
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Config
 from lycosa.core.clock import ManualClock, SystemClock
-from lycosa.core.errors import FetchError, UsageError
+from lycosa.core.errors import ConfigError, FetchError, UsageError
 from lycosa.core.records import CHECKS, Exchange, Visit, VisitKind
 from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.store.log.claim import Claim
@@ -27,7 +27,7 @@ from lycosa.uptime.monitors import add_monitor, monitors_of, remove_monitor
 from lycosa.uptime.report import live_status
 from lycosa.uptime.results import evaluate_check
 from tests import waiting
-from tests.cli.conftest import LYCOSA
+from tests.cli.conftest import LYCOSA, run
 from tests.crawl.kills import lycosa
 from tests.daemon.daemons import collection, daemon, site
 from tests.servers.certificates import make_certificate
@@ -233,6 +233,18 @@ def test_invalid_monitors_are_refused_with_a_reason(tmp_path: Path) -> None:
     remove_monitor(root, config, "http://example.org/")
     with pytest.raises(UsageError, match="not monitored"):
         remove_monitor(root, config, "http://example.org/")
+
+
+def test_errors_of_configured_monitors_name_the_url(tmp_path: Path) -> None:
+    monitor = "[[monitor]]\nurl = 'http://{}'\n"
+    twice = parse_config(monitor.format("example.org") + monitor.format("EXAMPLE.org/"))
+    with pytest.raises(ConfigError, match=r"example\.org/ occurs twice"):
+        monitors_of(Workspace.create(str(tmp_path / "ws")).storage, twice)
+    (tmp_path / "ws" / "lycosa.toml").write_text(
+        monitor.format("example.org") + "notify = ['command no-such-program']\n"
+    )
+    refused = run("-w", str(tmp_path / "ws"), "monitor", "run")
+    refused.expect(2, err=("[[monitor]] http://example.org/: there is no executable program",))
 
 
 @pytest.mark.proves("consistency-purge-derived")

@@ -371,6 +371,8 @@ class HuntView:
     results: list[dict[str, Any]] = field(default_factory=list)
     """Best first, as the events `found`."""
     newest: list[str] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
+    """By URL, of the seeds."""
 
     def add(self, event: Event) -> None:
         """Apply an event, whose fields are those of this class."""

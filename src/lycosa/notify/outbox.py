@@ -14,7 +14,6 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from hashlib import sha256
 
@@ -32,6 +31,7 @@ FIRST_WAIT_MS, MAX_WAIT_MS = 1_000, 600_000
 _RECENT_IDS = 256  # IDs of delivered notifications that are ignored if they are put again
 _BATCH = 20  # notifications between two writes of the file; a kill may send them twice
 _AFTER_FAULT_S = 60  # retry delay after an unexpected exception
+_STOP_TIMEOUT_S = 3.0
 _MAX_CONCURRENT = 8  # concurrent targets, so that a hanging one does not block others
 
 
@@ -277,6 +277,8 @@ class DeliveryWorker:
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._boxes: dict[int, Outbox] = {}
+        # no pool: the process would wait for its threads at the end, as long as a target hangs
+        self._busy: dict[int, threading.Thread] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -300,38 +302,54 @@ class DeliveryWorker:
         """Deliver new notifications now."""
         self._wake.set()
 
-    def stop(self, patience_s: float = 15.0) -> None:
-        """Stop, and wait at most `patience_s` for running deliveries."""
+    def stop(self) -> None:
+        """Stop, and wait a few seconds for running deliveries."""
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join(patience_s)
+            self._thread.join(_STOP_TIMEOUT_S)
 
     def _run(self) -> None:
-        busy: dict[Future[None], int] = {}
-        with ThreadPoolExecutor(_MAX_CONCURRENT, thread_name_prefix="notify") as pool:
-            while not self._stopping.is_set():
-                for done in [each for each in busy if each.done()]:
-                    del busy[done]
-                    done.result()
-                with self._lock:
-                    idle = [box for key, box in self._boxes.items() if key not in busy.values()]
-                pause_ms: int | None = None
-                for box in idle:
-                    wait_ms = box.due_in_ms()
-                    if wait_ms == 0:
-                        future = pool.submit(self._deliver, box)
-                        busy[future] = id(box)
-                        future.add_done_callback(lambda _: self._wake.set())
-                    elif wait_ms is not None:
-                        pause_ms = wait_ms if pause_ms is None else min(pause_ms, wait_ms)
-                self._wake.wait(None if pause_ms is None else pause_ms / 1000)
-                self._wake.clear()
+        while not self._stopping.is_set():
+            with self._lock:
+                idle = [box for key, box in self._boxes.items() if key not in self._busy]
+            pause_ms: int | None = None
+            for box in idle:
+                wait_ms = box.due_in_ms()
+                if wait_ms == 0:
+                    self._start_delivery(box)
+                elif wait_ms is not None:
+                    pause_ms = wait_ms if pause_ms is None else min(pause_ms, wait_ms)
+            self._wake.wait(None if pause_ms is None else pause_ms / 1000)
+            self._wake.clear()
+        with self._lock:
+            running = list(self._busy.values())
+        for thread in running:
+            thread.join()
         with self._lock:
             boxes, self._boxes = list(self._boxes.values()), {}
         for box in boxes:
             with suppress(OSError):
                 box.close()
+
+    def _start_delivery(self, box: Outbox) -> None:
+        """Deliver in a thread, unless so many are running that one must end first."""
+        thread = background_thread(
+            self._deliver_and_wake, box, name="notify", on_error=OnError.REPORT
+        )
+        with self._lock:
+            if len(self._busy) >= _MAX_CONCURRENT:
+                return
+            self._busy[id(box)] = thread
+        thread.start()
+
+    def _deliver_and_wake(self, box: Outbox) -> None:
+        try:
+            self._deliver(box)
+        finally:
+            with self._lock:
+                del self._busy[id(box)]
+            self._wake.set()
 
     def _deliver(self, box: Outbox) -> None:
         before = box.state()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 
-from lycosa.core.errors import LycosaError, WorkError
+from lycosa.core.errors import LycosaError, UsageError, WorkError
 from lycosa.core.units import format_duration
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.processes.children import Child, Report, ReportKind
@@ -62,7 +62,7 @@ class ServerProcesses:
         self._processes = processes
         self._started = threading.Event()
         self._ending = threading.Event()
-        self._error = ""
+        self._error: LycosaError | None = None
         self._reservation: socket.socket | None = None
         self._threads: list[threading.Thread] = []
 
@@ -87,9 +87,9 @@ class ServerProcesses:
                 )
             )
         if not self._started.wait(_START_S):
-            self._error = f"the web server did not accept connections within {_START_S:g} s"
-        if self._error:
-            raise WorkError(self._error)
+            raise WorkError(f"the web server did not accept connections within {_START_S:g} s")
+        if self._error is not None:
+            raise self._error
 
     def __exit__(
         self,
@@ -133,7 +133,8 @@ class ServerProcesses:
                 return
             reason = child.end()
             if first and not self._started.is_set():
-                self._error = reason or "the web server ended before it accepted connections"
+                kind = UsageError if child.has_reported(ReportKind.USAGE) else WorkError
+                self._error = kind(reason or "the web server ended before it accepted connections")
                 self._started.set()
                 return
             self._report(

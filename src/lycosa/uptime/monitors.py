@@ -51,7 +51,7 @@ def monitors_of(storage: Storage, config: Config) -> dict[str, StoredMonitor]:
     """Return all monitors by their normalised URLs. Those of lycosa.toml have precedence.
 
     Raises:
-        ConfigError: a URL in lycosa.toml is invalid.
+        ConfigError: a URL in lycosa.toml is invalid, or occurs twice.
     """
     monitors: dict[str, StoredMonitor] = {}
     for monitor in config.monitor:
@@ -59,6 +59,8 @@ def monitors_of(storage: Storage, config: Config) -> dict[str, StoredMonitor]:
             url = normalise(monitor.url)
         except UrlError as error:
             raise ConfigError(f"[[monitor]]: {error}") from None
+        if url in monitors:
+            raise ConfigError(f"[[monitor]]: {url} occurs twice; a URL can have one monitor")
         monitors[url] = StoredMonitor(monitor.model_copy(update={"url": url}), configured=True)
     for name in sorted(storage.names(FOLDER)):
         stored = _read(storage, name)

@@ -14,6 +14,7 @@ import polars as pl
 from lycosa.config.monitor import Monitor
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock
+from lycosa.core.errors import UsageError
 from lycosa.crawl.policy.host_delay import CheckPace
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.worker import Worker
@@ -37,7 +38,6 @@ HISTORY_MS = 3 * 86_400_000
 
 _LOCAL_SCAN_MS, _REMOTE_SCAN_MS = 2_000, 30_000  # of the stored monitors
 _LIVE_EVERY_MS = 5_000
-_DELIVERY_TIMEOUT_S = 3.0  # at the end, for notifications that are being sent
 
 
 class Uptime:
@@ -86,7 +86,10 @@ class Uptime:
         }
         for url, each in stored.items():
             if each.configured and url not in self._configured:
-                self._configured[url] = with_targets(each.monitor, self._config)
+                try:
+                    self._configured[url] = with_targets(each.monitor, self._config)
+                except UsageError as error:
+                    raise UsageError(f"[[monitor]] {url}: {error}") from None
         if not stored and self._checker is None:
             return
         self._guard.allow(private_pairs(stored))
@@ -101,7 +104,7 @@ class Uptime:
         self._worker.make_checks(None)
         if self._checker is not None:
             self._checker.close()
-            self._delivery.stop(_DELIVERY_TIMEOUT_S)
+            self._delivery.stop()
             self._write_live(self._checker)
 
     def _start(self) -> Checker:

@@ -81,7 +81,7 @@ class MatchDelivery:
                 )
 
     def close(self) -> None:
-        """Stop the threads. Running deliveries are completed."""
+        """Stop the threads. Running deliveries are completed if that takes a few seconds."""
         if self._started:
             self._end()
             self._deliveries.stop()
