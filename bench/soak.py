@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import psutil
-from tests.cluster.verification import facts, moves, really_unseen
+from tests.cluster.verification import claim_intervals, facts, without_late_visits
 from tests.crawl.synthetic_crawls import CLOCKS_MS, without_visit
 from tests.servers.synthetic.__main__ import options_parser, read_plan
 from tests.servers.synthetic.kinds import Kind
@@ -473,7 +473,7 @@ def _judge_crawl(verdict: Verdict, plan: Plan, folder: Path) -> None:
     web = plan.web(folder / "requests.log")
     log = list(read_log(folder / "requests.log"))
     unseen, repeated = without_visit(root, log)
-    unseen = really_unseen(unseen, log, facts(root))
+    unseen = without_late_visits(unseen, log, facts(root))
     verdict.require_none(list(repeated.items()), "URLs were requested twice within one visit")
     deaths = [
         kill["at_ms"]
@@ -481,7 +481,7 @@ def _judge_crawl(verdict: Verdict, plan: Plan, folder: Path) -> None:
         if kill["role"].startswith((DAEMON, "worker", "coordinator"))
     ]
     late_ms = round(plan.hold_s * 1000) + BUSY_MS
-    excused = [*((at - LOST_MS, at + late_ms) for at in (*deaths, end_ms)), *moves(root)]
+    excused = [*((at - LOST_MS, at + late_ms) for at in (*deaths, end_ms)), *claim_intervals(root)]
     unexplained = [
         each
         for each in unseen

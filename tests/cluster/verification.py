@@ -141,11 +141,11 @@ def verify_crawl(
         if len(times) > 1 and (url, "") in result.states
     }
     unseen, repeated = without_visit(root, log)
-    unseen = really_unseen(unseen, log, result)
+    unseen = without_late_visits(unseen, log, result)
     assert repeated == {}, (
         f"two requests within the time of one visit: {list(repeated.items())[:5]}"
     )
-    windows = [*loss_windows, *moves(root)]
+    windows = [*loss_windows, *claim_intervals(root)]
     if own_files:
         revisited = {
             url: times
@@ -194,7 +194,7 @@ def has_lost_robots(violation: Violation, unseen: frozenset[LogEntry]) -> bool:
     )
 
 
-def really_unseen(
+def without_late_visits(
     unseen: frozenset[LogEntry], log: Sequence[LogEntry], result: Facts
 ) -> frozenset[LogEntry]:
     """Remove requests whose visit has another time because the machine was busy.
@@ -222,7 +222,7 @@ See docs/explanation/protocol.md.
 """
 
 
-def moves(root: Path | str) -> list[tuple[int, int]]:
+def claim_intervals(root: Path | str) -> list[tuple[int, int]]:
     """Return the times in which requests may have been aborted for a claim or release."""
     times = [
         entry.at

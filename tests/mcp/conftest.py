@@ -41,7 +41,7 @@ def address(url: str) -> str:
     return url.split("/")[2]
 
 
-def talk(options: McpOptions, script: ClientScript[_Result], **named: Any) -> _Result:
+def run_client(options: McpOptions, script: ClientScript[_Result], **named: Any) -> _Result:
     """Run `script` with the official client and a server in this process."""
     server, close = create_server(options)
 
@@ -63,7 +63,7 @@ def ask(options: McpOptions, tool: str, arguments: dict[str, Any]) -> tuple[bool
         text = "".join(each.text for each in reply.content)  # type: ignore[union-attr]
         return bool(reply.is_error), text, reply.structured_content
 
-    return talk(options, script)
+    return run_client(options, script)
 
 
 def call(options: McpOptions, tool: str, **arguments: Any) -> Any:

@@ -22,7 +22,7 @@ from lycosa.fetch.transfer import Transfer
 from lycosa.mcp.output import NOTICE
 from lycosa.mcp.server import McpOptions
 from mcp import Client, MCPError
-from tests.mcp.conftest import QUICK, address, new_root, talk
+from tests.mcp.conftest import QUICK, address, new_root, run_client
 from tests.servers.local_http import QuietHandler, serving_handler
 
 _ODD = [
@@ -256,7 +256,7 @@ def _run_calls(options: McpOptions, urls: list[str], calls: int, seed: int) -> C
         answer = await client.call_tool("list_collections", {})
         assert not answer.is_error
 
-    talk(options, script)
+    run_client(options, script)
     return outcomes
 
 

@@ -23,7 +23,7 @@ from lycosa.mcp.server import McpOptions, create_server
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace as Store
 from mcp import Client, MCPError
-from tests.mcp.conftest import QUICK, address, call, failure, new_root, talk
+from tests.mcp.conftest import QUICK, address, call, failure, new_root, run_client
 from tests.servers.local_http import QuietHandler, serving_handler
 
 QUESTION = "how do wolf spider mothers carry their young"
@@ -36,7 +36,7 @@ def _tools(options: McpOptions) -> dict[str, Any]:
     async def script(client: Client) -> dict[str, Any]:
         return {tool.name: tool for tool in (await client.list_tools()).tools}
 
-    return talk(options, script)
+    return run_client(options, script)
 
 
 @pytest.mark.proves("access-mcp-read-only")
@@ -70,7 +70,7 @@ def test_every_result_and_error_is_marked_as_untrusted(root: str, site: str) -> 
         page = await client.read_resource(f"lycosa://page?url={quote(site, safe='')}")
         assert page.contents[0].text.startswith(NOTICE)  # type: ignore[union-attr]
 
-    talk(McpOptions(root, allow_fetch=True, allow_crawl=True), script)
+    run_client(McpOptions(root, allow_fetch=True, allow_crawl=True), script)
 
 
 def test_search_and_read_the_best_page(root: str, site: str) -> None:
@@ -111,7 +111,7 @@ def test_parts_of_a_page_join_to_the_complete_text(root: str, site: str) -> None
             start = result["next_start"]
         return whole["markdown"], "".join(parts)
 
-    whole, joined = talk(McpOptions(root), script)
+    whole, joined = run_client(McpOptions(root), script)
     assert joined == whole
     assert len(whole) > 300
 
@@ -146,7 +146,7 @@ def test_a_page_is_readable_as_a_resource(root: str, site: str) -> None:
         assert content.mime_type == "text/markdown"
         return content.text  # type: ignore[union-attr]
 
-    text = talk(McpOptions(root), script)
+    text = run_client(McpOptions(root), script)
     assert f"\nURL: {site}life/mothers.html\n" in text
     assert "The mother spins a disc of silk" in text
 
@@ -403,7 +403,7 @@ def test_crawl_a_site_and_search_it(site: str, tmp_path: Path) -> None:
         return answer.structured_content["result"]
 
     options = _crawling(new_root(tmp_path), site)
-    report = talk(options, script)
+    report = run_client(options, script)
     assert (report["pages"], report["collection"]) == (18, "mcp")
     assert reports[0] == (0, 18)
     assert call(options, "search", query="spider")["total"] == 18
@@ -478,7 +478,7 @@ def test_only_one_crawl_runs_and_a_cancelled_one_stops(site: str, tmp_path: Path
         assert second.is_error
         return second.content[0].text  # type: ignore[union-attr]
 
-    assert "a crawl of this server is running" in talk(options, script)
+    assert "a crawl of this server is running" in run_client(options, script)
     assert 0 < Workspace(options.root).status().pages < 18
 
 

@@ -160,12 +160,12 @@ def _learned(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     languages: list[str] = []
     train_table = training._train_table
 
-    def spy(*arguments: Any) -> Any:
+    def record_language(*arguments: Any) -> Any:
         languages.append(arguments[2])
         return train_table(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(training, "_train_table", spy)
+        patched.setattr(training, "_train_table", record_language)
         make_generation(corpus.workspace)
     return languages
 
