@@ -165,7 +165,12 @@ class Workspace:
             OwnedError: another process is crawling in this workspace.
             WorkError: the disk is full, the archive or the log is damaged.
         """
-        from lycosa.commands.crawling.run_crawl import CrawlCall, CrawlListeners, run_call
+        from lycosa.commands.crawling.run_crawl import (
+            CrawlCall,
+            CrawlListeners,
+            run_call,
+            seed_url,
+        )
         from lycosa.crawl.worker import Limits
 
         values: dict[str, Any] = {**options}
@@ -178,8 +183,10 @@ class Workspace:
         )
         whole_number("depth", values.get("depth"))
         delay_ms = duration_ms("delay", values.pop("delay", None))
-        seeds, config = texts("urls", urls), self.config(collection)
-        call = CrawlCall(self.root, config, collection, seeds, limits, delay_ms=delay_ms, **values)
+        seeds, config = map(seed_url, texts("urls", urls)), self.config(collection)
+        call = CrawlCall(
+            self.root, config, collection, tuple(seeds), limits, delay_ms=delay_ms, **values
+        )
         return run_call(call, listeners)
 
     @accepts(CrawlArguments)
