@@ -183,10 +183,9 @@ class Workspace:
         )
         whole_number("depth", values.get("depth"))
         delay_ms = duration_ms("delay", values.pop("delay", None))
-        seeds, config = map(seed_url, texts("urls", urls)), self.config(collection)
-        call = CrawlCall(
-            self.root, config, collection, tuple(seeds), limits, delay_ms=delay_ms, **values
-        )
+        config = self.config(collection)
+        seeds = tuple(map(seed_url, texts("urls", urls)))
+        call = CrawlCall(self.root, config, collection, seeds, limits, delay_ms=delay_ms, **values)
         return run_call(call, listeners)
 
     @accepts(CrawlArguments)
