@@ -85,6 +85,12 @@ def test_pages_are_yielded_as_they_are_fetched(site: str, tmp_path: Path) -> Non
     assert stream.report.pages == 2
 
 
+def test_a_seed_needs_no_scheme(site: str, tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "w", QUICK)
+    assert workspace.crawl(site.removeprefix("http://"), delay=0, max_pages=1).pages == 1
+    assert [page.url for page in workspace.pages()] == [site]
+
+
 def test_closing_a_stream_stops_the_crawl_and_keeps_its_pages(site: str, tmp_path: Path) -> None:
     ws = Workspace(tmp_path / "w", ("index.heap=15MiB",))
     with ws.crawl_iter(site, delay="200ms") as stream:

@@ -16,10 +16,12 @@ import pytest
 
 from lycosa.cluster.coordinator import CoordinatorPlan
 from lycosa.cluster.coordinator_service import CoordinatorOrder, CoordinatorService
-from lycosa.cluster.engine import Remote, Unreachable
+from lycosa.cluster.engine import Node, Remote, Unreachable
 from lycosa.cluster.engines.local import LocalEngine
 from lycosa.cluster.member import ClusterWorker, MemberOrder, MemberStatus
+from lycosa.cluster.worker_supervision import WorkerSupervision
 from lycosa.config.reading import parse_config
+from lycosa.core.clock import ManualClock
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.state.task import Job
 from lycosa.store.log.entry import COMMIT, RELEASE
@@ -206,3 +208,18 @@ def test_disconnected_worker_stops_in_time_and_cannot_commit_after_reconnection(
     assert len([each for each in visits if each[1] == "page"]) == 8 * 61
 
     check(tmp_path / "w")
+
+
+class _ManyCpus(LocalEngine):
+    def nodes(self) -> list[Node]:
+        return [Node("a", "127.0.0.1", 200), Node("b", "127.0.0.1", 56)]
+
+
+@pytest.mark.parametrize(("size", "workers"), [(2, 2), (100, 4), (None, 4)])
+def test_there_are_no_more_workers_than_partitions(size: int | None, workers: int) -> None:
+    order: Any = None
+    settings = parse_config("").run
+    supervision = WorkerSupervision(
+        _ManyCpus(), order, size, 4, settings, lambda *_: None, print, ManualClock()
+    )
+    assert len(supervision.places) == workers

@@ -117,6 +117,11 @@ def test_items_are_typed_columns_in_sql(crawled: Crawled) -> None:
     ]
 
 
+def test_tables_of_items_are_listed(crawled: Crawled) -> None:
+    names = {row["name"] for row in _sql(crawled.root, "SHOW TABLES")}
+    assert {"items", "items_entry", "items_product", "pages"} <= names
+
+
 @pytest.mark.parametrize("fields_only", [True, False])
 def test_reparse_gives_the_items_of_a_crawl(
     serve: ServeWeb, run: RunCrawl, tmp_path: Path, crawled: Crawled, fields_only: bool

@@ -165,7 +165,12 @@ class Workspace:
             OwnedError: another process is crawling in this workspace.
             WorkError: the disk is full, the archive or the log is damaged.
         """
-        from lycosa.commands.crawling.run_crawl import CrawlCall, CrawlListeners, run_call
+        from lycosa.commands.crawling.run_crawl import (
+            CrawlCall,
+            CrawlListeners,
+            run_call,
+            seed_url,
+        )
         from lycosa.crawl.worker import Limits
 
         values: dict[str, Any] = {**options}
@@ -178,7 +183,8 @@ class Workspace:
         )
         whole_number("depth", values.get("depth"))
         delay_ms = duration_ms("delay", values.pop("delay", None))
-        seeds, config = texts("urls", urls), self.config(collection)
+        config = self.config(collection)
+        seeds = tuple(map(seed_url, texts("urls", urls)))
         call = CrawlCall(self.root, config, collection, seeds, limits, delay_ms=delay_ms, **values)
         return run_call(call, listeners)
 

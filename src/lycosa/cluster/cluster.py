@@ -40,9 +40,9 @@ _COORDINATORS = 1_000
 class ClusterOptions:
     """Options of a cluster.
 
-    `workers`: number of workers; None: one for each CPU of the engine's nodes. `ends`: the crawl
-    ends when no URL is due. `walk`: see `MemberOrder`. `identity`: of an earlier cluster that this
-    one replaces.
+    `workers`: number of workers, at most one per partition; None: one for each CPU of the engine's
+    nodes. `ends`: the crawl ends when no URL is due. `walk`: see `MemberOrder`. `identity`: of an
+    earlier cluster that this one replaces.
     """
 
     command: str
@@ -76,6 +76,12 @@ class Cluster:
         workers = options.workers
         if workers is None:
             workers = max(1, round(sum(node.cpus for node in engine.nodes())))
+        elif workers > workspace.partitions:
+            report(
+                f"starting {workspace.partitions} of {workers} workers: the workspace has "
+                f"{workspace.partitions} partitions, and further workers would have none"
+            )
+        workers = min(workers, workspace.partitions)
         order = CoordinatorOrder(
             workspace.root,
             config.cluster,
@@ -105,7 +111,14 @@ class Cluster:
             options.walk,
         )
         self.crew = WorkerSupervision(
-            engine, member, options.workers, config.run, self._gone, report, clock
+            engine,
+            member,
+            options.workers,
+            workspace.partitions,
+            config.run,
+            self._gone,
+            report,
+            clock,
         )
 
     def look(self) -> None:

@@ -94,6 +94,7 @@ class WorkerSupervision:
     """Supervises the workers of a cluster.
 
     `size`: number of workers; None: one for each CPU of the nodes, which may join and leave.
+    `maximum`: the highest number of workers in any case.
     `order`: for every worker, without name and node. `gone` is called with the worker name of a
     process that has ended, and whether its end is certain.
     """
@@ -103,6 +104,7 @@ class WorkerSupervision:
         engine: Engine,
         order: MemberOrder,
         size: int | None,
+        maximum: int,
         settings: RunSettings,
         gone: Callable[[str, bool], None],
         report: Callable[[str], None],
@@ -111,6 +113,7 @@ class WorkerSupervision:
         self._engine = engine
         self._order = order
         self._size = size
+        self._maximum = maximum
         self._settings = settings
         self._gone = gone
         self._report = report
@@ -303,7 +306,7 @@ class WorkerSupervision:
             else sum(int(node.cpus) for node in self.nodes if node.alive)
         )
         staying = [place for place in self.places if not place.leaving]
-        for _ in range(start_count - len(staying)):
+        for _ in range(min(start_count, self._maximum) - len(staying)):
             self._number += 1
             self.places.append(WorkerSlot(f"w{self._number}"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ def item_extractor(collections: Sequence[Collection]) -> FieldExtractor | None:
 
 @hook
 def sql_tables(tables: LiveTables, query: str) -> Mapping[str, pl.LazyFrame] | None:
-    if ITEM_TABLES not in query.lower():
+    if not re.search(rf"\b{ITEM_TABLES}|\bshow\s+tables\b", query, re.IGNORECASE):
         return None
     from lycosa.fields.views import item_views
 

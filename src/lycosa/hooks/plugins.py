@@ -34,6 +34,17 @@ _FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FIELD_VALUE = re.compile(r"[\t\x20-\x7e]*")
 
 
+def _check_admission(value: Any) -> None:
+    if value not in (True, False):
+        raise TypeError(f"{value!r} is not True, False or None")
+
+
+def _check_tables(tables: Mapping[str, Any]) -> None:
+    for name, table in tables.items():
+        if not hasattr(table, "collect_schema"):
+            raise TypeError(f"{name!r}: {table!r} is not a frame of Polars")
+
+
 def _check_headers(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         if not _FIELD_NAME.fullmatch(name) or not _FIELD_VALUE.fullmatch(value):
@@ -52,6 +63,8 @@ def _check_values(values: Mapping[str, Any]) -> None:
             raise ValueError(f"{name!r}: {value!r} is not a string, a finite number or a Boolean")
         if value != value:
             raise ValueError(f"{name!r} is not a number")
+        if isinstance(value, str):
+            value.encode()
 
 
 def _check_text(text: str) -> None:
@@ -64,6 +77,8 @@ def _check_sections(sections: Mapping[str, Sequence[str]]) -> None:
 
 
 _CHECKS: dict[str, Callable[[Any], None]] = {
+    "admit_url": _check_admission,
+    "sql_tables": _check_tables,
     "request_headers": _check_headers,
     "page_columns": _check_columns,
     "page_parsed": _check_values,

@@ -100,8 +100,10 @@ def command(
 
     Without a URL, an interrupted crawl is resumed.
     """
+    from lycosa.crawl.session.planning import read_seeds
+
     workspace = where.open()
-    typed = _seeds(urls or [], seeds)
+    typed = [*(urls or ()), *(read_seeds(seeds) if seeds else ())]
     show: ProgressLines | None = None
     if not quiet:
         show = ProgressBar() if sys.stderr.isatty() and not json_output else ProgressLines()
@@ -128,21 +130,6 @@ def command(
         )
     if report.has_nothing:
         raise WorkError(f"nothing was fetched: {_failures(report)}")
-
-
-def _seeds(urls: list[str], file: str) -> list[str]:
-    """Return the seeds: without a scheme https if the server speaks TLS there, else http."""
-    from lycosa.crawl.session.planning import read_seeds
-    from lycosa.fetch.handle import speaks_tls
-    from lycosa.url.normalise import typed_url
-
-    seeds = []
-    for text in [*urls, *(read_seeds(file) if file else ())]:
-        if typed_url(text) == text:
-            seeds.append(text)
-        else:
-            seeds.append(f"https://{text}" if speaks_tls(text) else f"http://{text}")
-    return seeds
 
 
 def _failures(report: CrawlReport) -> str:

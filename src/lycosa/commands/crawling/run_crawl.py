@@ -20,6 +20,7 @@ from lycosa.crawl.worker import Limits
 from lycosa.hooks.plugins import Plugins, plugins_with
 from lycosa.hooks.specs import hook
 from lycosa.processes.threads import Stoppable
+from lycosa.url.normalise import typed_url
 from lycosa.url.site_name import SiteScope
 
 if TYPE_CHECKING:
@@ -70,6 +71,15 @@ class CrawlCall:
     def is_walk(self) -> bool:
         """Whether known links are followed from a URL."""
         return bool(self.start) and self.start != "unvisited"
+
+
+def seed_url(text: str) -> str:
+    """Return a seed; without a scheme https if the server speaks TLS there, else http."""
+    if typed_url(text) == text:
+        return text
+    from lycosa.fetch.handle import speaks_tls
+
+    return f"https://{text}" if speaks_tls(text) else f"http://{text}"
 
 
 class _PageListener:
