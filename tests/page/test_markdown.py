@@ -87,9 +87,15 @@ def markdown(html: str, mode: MarkdownMode = MarkdownMode.FULL) -> str:
         ("<table><tr><td>a<td>b</table>", "|  |  |\n| --- | --- |\n| a | b |"),
         ("<table><tr><td><h2>Layout</h2><p>Text</p><td>Side</table>", "## Layout\n\nText\n\nSide"),
         (
+            "<table><tr><td>a<td>b<tr><td><ul><li>c<li>d</ul>e<table><tr><td>f<td>g</table><td>h</table>",
+            "a\n\nb\n\n- c\n- d\n\ne\n\n|  |  |\n| --- | --- |\n| f | g |\n\nh",
+        ),
+        (
             '<pre><code class="language-py">if x:\n    y()\n</code></pre>',
             "```py\nif x:\n    y()\n```",
         ),
+        ('<div class="highlight-source-sh"><pre>a</pre></div>', "```sh\na\n```"),
+        ('<pre><code data-lang="go">a</code></pre>', "```go\na\n```"),
         ('<div class="highlight-sh"><pre>a <span>b</span></pre></div>', "```sh\na b\n```"),
         ("<pre>```\nx\n```</pre>", "````\n```\nx\n```\n````"),
         ("<pre><code><span>a<br></span><span>b</span></code></pre>", "```\na\nb\n```"),

@@ -244,6 +244,27 @@ def test_declared_language_of_a_page() -> None:
         assert (page.declared_language, page.language) == (expected, "en")
 
 
+@pytest.mark.parametrize(
+    ("declared", "text", "language"),
+    [
+        ("de", "Kontakt", "de"),
+        ("tr", "Ana sayfa", "tr"),
+        ("uk", "Головна", "uk"),
+        ("ja", "東京", "ja"),
+        ("en", "Главная", "ru"),
+        ("de", "中文", "zh"),
+        ("zh", "カタカナ", "ja"),
+        ("xx", "Home", "en"),
+        ("de", "Welcome to the home page of our company", "en"),
+        ("de", "12345", ""),
+    ],
+)
+def test_a_declaration_decides_on_a_few_words(declared: str, text: str, language: str) -> None:
+    payload = html("", text, f'lang="{declared}"')
+    page = parse_page(payload, url="http://a.test/", content_type="text/html; charset=utf-8")
+    assert page.language == language
+
+
 def test_language_share_of_untranslated_pages() -> None:
     shares = {
         locale: parse_page(

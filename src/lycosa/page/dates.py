@@ -20,27 +20,77 @@ _ISO = lazy_pattern(
     re.IGNORECASE,
 )
 _NUMBERS = lazy_pattern(
-    r"\s*(\d{4})\s?[-/.年년]\s?(\d{1,2})\s?[-/.月월]\s?(\d{1,2})(?!\d)[日일.]?"
-    r"(?:\s+(\d{1,2}):(\d\d)(?::(\d\d))?(?!\d))?"
+    r"\s*(\d{4})(?:\s?[-/.年년]\s?|\s+оны\s+)(\d{1,2})(?:\s?[-/.月월]\s?|\s+сарын\s+)"
+    r"(\d{1,2})(?!\d)[日일.]?(?:\s+(\d{1,2}):(\d\d)(?::(\d\d))?(?!\d))?"
 )
-_DAY_DOTS = lazy_pattern(
-    r"\s*(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})(?!\d)(?:,?\s+(\d{1,2}):(\d\d)(?::(\d\d))?(?!\d))?"
+_DAY_FIRST = lazy_pattern(
+    r"\s*(?:ngày\s+)?(\d{1,2})(?:\.\s?|\s+tháng\s+)(\d{1,2})(?:\.\s?|,?\s+(?:năm\s+)?)(\d{4})(?!\d)"
+    r"(?:,?\s+(\d{1,2}):(\d\d)(?::(\d\d))?(?!\d))?",
+    re.IGNORECASE,
 )
-_WEEKDAY = r"\s*(?:[A-Za-z]{3,9}(?:\.?,\s*|\.?\s+))?"
+_WORD = r"[^\W\d_][^\s\d.,;:()/|-]{1,20}"
+_WEEKDAY = rf"\s*(?:{_WORD}(?:\.?,\s*|\.?\s+))?"
 _DAY_MONTH_NAME = lazy_pattern(
-    _WEEKDAY + r"(\d{1,2})(?:st|nd|rd|th)?[\s-]([A-Za-z]{3})[a-z]*\.?,?[\s-](\d{4}"
-    r"|\d\d(?=[\s,]+\d{1,2}:))"
+    rf"{_WEEKDAY}(\d{{1,2}})(?:st|nd|rd|th|er|º)?\.?[\s-]\s?(?:de\s+)?({_WORD})\.?,?[\s-]"
+    r"(?:del?\s+)?(\d{4}|\d\d(?=[\s,]+\d{1,2}:))"
     r"(?:[\s,]+(\d{1,2}):(\d\d)(?::(\d\d))?)?\s*([+-]\d\d:?\d\d|[A-Z]{1,4}\b)?(?!\d)"
 )
 _MONTH_NAME_DAY = lazy_pattern(
-    _WEEKDAY + r"([A-Za-z]{3})[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})(?!\d)"
+    rf"{_WEEKDAY}({_WORD})\.?\s+(\d{{1,2}})(?:st|nd|rd|th)?,?\s+(\d{{4}})(?!\d)"
     r"(?:\s+(\d\d):(\d\d):(\d\d)(?:\s+GMT([+-]\d{4})?)?)?"
 )
 _ASCTIME = lazy_pattern(
-    _WEEKDAY
-    + r"([A-Za-z]{3})\s+(\d{1,2})\s+(\d\d):(\d\d):(\d\d)\s+(?:([A-Z]{3,4})\s+)?(\d{4})(?!\d)"
+    rf"{_WEEKDAY}([A-Za-z]{{3}})\s+(\d{{1,2}})\s+(\d\d):(\d\d):(\d\d)\s+(?:([A-Z]{{3,4}})\s+)?"
+    r"(\d{4})(?!\d)"
 )
-_MONTH_NAMES = "jan feb mar apr may jun jul aug sep oct nov dec"
+_MONTH_NAMES = """
+    january jan januar janvier janv enero ene gennaio gen janeiro января январь янв يناير जनवरी जन
+    ژانویهٔ ژانویه januari қаңтар қаң январ ມັງກອນ ဇန်နဝါရီ ဇန် جنوري جنوری stycznia styczeń sty
+    ledna leden led ocak oca січня січень січ ianuarie ian ιανουαρίου ιανουάριοσ ιαν január
+    tammikuuta tammikuu tammi януари яну;
+    february feb februar février févr febrero febbraio fevereiro fev февраля февраль февр فبراير
+    फ़रवरी फ़र فوریهٔ فوریه februari pebrero peb ақпан ақп фев феврал ກຸມພາ ဖေဖော်ဝါရီ ဖေ फेब्रुअरी
+    فبروري فېبروري فروری lutego luty lut února únor úno şubat şub лютого лютий лют februarie
+    φεβρουαρίου φεβρουάριοσ φεβ február febr helmikuuta helmikuu helmi февруари;
+    march mar märz mär mars marzo março марта март мар مارس मार्च maret mac marso наурыз нау ມີນາ
+    မတ် مارچ maart mrt marts marca marzec března březen bře mart березня березень бер martie
+    μαρτίου μάρτιοσ μαρ μάρ március márc maaliskuuta maaliskuu maalis;
+    april apr avril avr abril abr aprile апреля апрель апр أبريل अप्रैल آوریل сәуір сәу апрел ເມສາ
+    ဧပြီ अप्रिल اپریل kwietnia kwiecień kwi dubna duben dub nisan nis квітня квітень квіт aprilie
+    απριλίου απρίλιοσ απρ április ápr huhtikuuta huhtikuu huhti април;
+    may mai mayo maggio mag maio мая май مايو मई مهٔ مه mei мамыр мам ພຶດສະພາ မေ मे مۍ مئی maj maja
+    května květen kvě mayıs травня травень трав μαΐου μάιοσ μαΐ μάι május máj toukokuuta
+    toukokuu touko;
+    june jun juni juin junio giugno giu junho июня июнь июн يونيو जून ژوئن hunyo hun маусым мау
+    ມິຖຸນາ ဇွန် जुन جون czerwca czerwiec cze června červen čvn haziran haz червня червень черв
+    iunie iun ιουνίου ιούνιοσ ιουν ιούν június jún kesäkuuta kesäkuu kesä юни;
+    july jul juli juillet juil julio luglio lug julho июля июль июл يوليو जुलाई जुल ژوئیهٔ ژوئیه
+    julai hulyo hul шілде шіл ກໍລະກົດ ဇူလိုင် ဇူ جولای جولائی lipca lipiec lip července červenec
+    čvc temmuz tem липня липень лип iulie iul ιουλίου ιούλιοσ ιουλ ιούλ július júl heinäkuuta
+    heinäkuu heinä юли;
+    august aug août agosto ago августа август авг أغسطس अगस्त अग اوت agustus agu ogos ogo тамыз там
+    ສິງຫາ ဩဂုတ် अगस्ट اګست اگست augustus augusti sierpnia sierpień sie srpna srpen srp ağustos ağu
+    серпня серпень серп αυγούστου αύγουστοσ αυγ αύγ augusztus elokuuta elokuu elo;
+    september sep sept septembre septiembre settembre set setembro сентября сентябрь сент سبتمبر
+    सितंबर सित سپتامبر setyembre қыркүйек қыр сен сентябр ກັນຍາ စက်တင်ဘာ စက် सेप्टेम्बर سېپتمبر
+    سپتمبر ستمبر września wrzesień wrz září zář eylül eyl вересня вересень вер septembrie
+    σεπτεμβρίου σεπτέμβριοσ σεπ szeptember szept syyskuuta syyskuu syys септември сеп;
+    october oct oktober okt octobre octubre ottobre ott outubro out октября октябрь окт أكتوبر
+    अक्टूबर अक्टू اکتبر oktubre қазан қаз октябр ຕຸລາ အောက်တိုဘာ အောက် अक्टोबर اکتوبر października
+    październik paź října říjen říj ekim eki жовтня жовтень жовт octombrie οκτωβρίου οκτώβριοσ οκτ
+    október lokakuuta lokakuu loka октомври;
+    november nov novembre noviembre novembro ноября ноябрь нояб نوفمبر नवंबर नव نوامبر nobyembre
+    nob қараша қар ноя ноябр ພະຈິກ နိုဝင်ဘာ နို नोभेम्बर نومبر listopada listopad lis listopadu
+    kasım kas листопада листопад лист noiembrie νοεμβρίου νοέμβριοσ νοε νοέ marraskuuta marraskuu
+    marras ноември ное;
+    december dec dezember dez décembre déc diciembre dic dicembre dezembro декабря декабрь дек
+    ديسمبر दिसंबर दिस دسامبر desember des disember dis disyembre желтоқсан жел декабр ທັນວາ ဒီဇင်ဘာ
+    ဒီ डिसेम्बर دسمبر grudnia grudzień gru prosince prosinec pro aralık ara грудня грудень груд
+    decembrie δεκεμβρίου δεκέμβριοσ δεκ joulukuuta joulukuu joulu декември
+"""
+"""By month, in the languages whose text is analyzed and 12 more: names and abbreviations of Unicode
+CLDR.
+"""
 _ZONE_HOURS = {
     "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
     "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3, "JST": 9,
@@ -48,7 +98,11 @@ _ZONE_HOURS = {
 """RFC 822, section 5.1, and others of feeds that are unambiguous. RFC 822's
 military zones count as UTC, since they were used with either sign (RFC 5322, section 4.3).
 """
-_MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES.split(), 1)}
+_MONTHS = {
+    name: number
+    for number, names in enumerate(_MONTH_NAMES.split(";"), 1)
+    for name in names.split()
+}
 
 
 def parse_date(text: str) -> int | None:
@@ -66,22 +120,22 @@ def parse_date(text: str) -> int | None:
     if match:
         year, month, day, hour, minute, second = match.groups()
         return _milliseconds(year, month, day, hour, minute, second, None)
-    match = _DAY_DOTS.match(text)
+    match = _DAY_FIRST.match(text)
     if match:
         day, month, year, hour, minute, second = match.groups()
         return _milliseconds(year, month, day, hour, minute, second, None)
     match = _DAY_MONTH_NAME.match(text)
     if match:
         day, name, year, hour, minute, second, zone = match.groups()
-        return _milliseconds(year, _MONTHS.get(name.lower()), day, hour, minute, second, zone)
+        return _milliseconds(year, _MONTHS.get(name.casefold()), day, hour, minute, second, zone)
     match = _MONTH_NAME_DAY.match(text)
     if match:
         name, day, year, hour, minute, second, zone = match.groups()
-        return _milliseconds(year, _MONTHS.get(name.lower()), day, hour, minute, second, zone)
+        return _milliseconds(year, _MONTHS.get(name.casefold()), day, hour, minute, second, zone)
     match = _ASCTIME.match(text)
     if match:
         name, day, hour, minute, second, zone, year = match.groups()
-        return _milliseconds(year, _MONTHS.get(name.lower()), day, hour, minute, second, zone)
+        return _milliseconds(year, _MONTHS.get(name.casefold()), day, hour, minute, second, zone)
     return None
 
 

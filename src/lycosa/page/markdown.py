@@ -27,6 +27,7 @@ from lycosa.page.html.markup import (
     MATH,
     ORDERED,
     QUOTE,
+    ROW,
     STRONG,
     TABLE,
     Container,
@@ -168,10 +169,8 @@ def _write_table(parts: Sequence[RichBlock], table: Container, writer: _Writer) 
     headers: set[tuple[int, int]] = set()
     outside: list[RichBlock] = []
     for part in parts:
-        cell = part.container
-        while cell is not None and cell.around is not None and cell.around.around is not table:
-            cell = cell.around
-        if cell is None or cell.kind != CELL_OF_ROW or cell.around is None:
+        cell = _cell_of(part.container, table)
+        if cell is None or cell.around is None:
             outside.append(part)
             continue
         if part.listing or part.level or part.container is not cell:
@@ -205,16 +204,33 @@ def _write_table(parts: Sequence[RichBlock], table: Container, writer: _Writer) 
 def _write_cells(parts: Sequence[RichBlock], table: Container, writer: _Writer) -> list[str]:
     """Write the cells of a table that serves the layout as blocks one after the other."""
     chunks: list[str] = []
-    for part in parts:
-        inner = part.container
-        while inner is not None and inner.around is not table and inner.kind != CELL_OF_ROW:
-            inner = inner.around
-        if part.level or part.listing:
-            chunks += filter(None, [_paragraph(part, writer)])
-        else:
-            texts = (_inline(segment, writer) for segment in _split(part.pieces))
-            chunks += filter(None, texts)
-    return chunks
+    for (around, inner), group in groupby(parts, lambda part: _place_in(part.container, table)):
+        if inner is not None and inner.kind != ROW:
+            chunks += _write(list(group), around, writer)
+            continue
+        for part in group:
+            if part.level or part.listing:
+                chunks.append(_paragraph(part, writer))
+            else:
+                chunks += (_inline(segment, writer) for segment in _split(part.pieces))
+    return list(filter(None, chunks))
+
+
+def _place_in(container: Container | None, table: Container) -> tuple[Container, Container | None]:
+    """Return the cell of a table that a container is in, else the table; and what is around the
+    container inside of that.
+    """
+    around = _cell_of(container, table) or table
+    return around, _within(container, around)
+
+
+def _cell_of(container: Container | None, table: Container) -> Container | None:
+    """Return the cell of a table that a container is in."""
+    while container is not None and (
+        container.around is None or container.around.around is not table
+    ):
+        container = container.around
+    return container if container is not None and container.kind == CELL_OF_ROW else None
 
 
 def _split(pieces: Iterable[str]) -> list[list[str]]:

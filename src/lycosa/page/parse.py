@@ -29,7 +29,7 @@ from lycosa.page.metadata.record import PageFacts, read_metadata
 from lycosa.page.page_parts import HtmlTree, PageParts, ReadItems, fold
 from lycosa.page.robots_directives import permission
 from lycosa.text.digest import simhash, text_digest
-from lycosa.text.identify import identify, language_share
+from lycosa.text.identify import identify, language_share, prefer_declared
 from lycosa.url.languages import language_code, language_of_url
 from lycosa.url.normalise import LinkResolver
 
@@ -280,6 +280,6 @@ class _Language(NamedTuple):
 def _identify(text: str, title: str, declared: str, url: str) -> _Language:
     if not text:
         return _Language("", 0.0, [], 1.0)
-    identified = identify(text)
+    identified = prefer_declared(identify(text), text, declared)
     share = language_share(identified.language, declared, title, language_of_url(url))
     return _Language(identified.language, identified.score, list(identified.others), share)

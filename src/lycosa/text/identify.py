@@ -66,6 +66,8 @@ NON_LATIN_SHARE = 0.3  # share of the letters from which Latin letters are a quo
 SCRIPT_SHARE = 0.6  # share of the letters that must be in a script for the script to decide
 HAN_LETTERS = 3  # letters of an alphabet that a Han or kana character is worth
 
+DECLARED_LENGTH = 20  # letters of a text, below which a declaration that fits its script decides
+
 CLOSE = frozenset({"id", "ms"})
 _WORD = re.compile("[a-z]+")
 
@@ -110,6 +112,18 @@ _SCRIPTS = {language: lazy_pattern(f"[{ranges}]") for language, ranges in _SCRIP
 _ONE_LANGUAGE = lazy_pattern(f"[{''.join(_SCRIPT_RANGES.values())}]")
 
 
+_SHARED_SCRIPTS = {
+    "\u0400-\u052f": "av ba be bg bxr ce cv kk ky krc kv lez mhr mk mn mrj myv os ru rue sah sr tg "
+    "tt tyv uk xal",
+    "\u0600-\u06ff\u0750-\u077f": "ar azb ckb fa mzn pnb ps sd ug ur",
+    "\u0900-\u097f": "dty gom hi mai mr ne new sa",
+    "A-Za-z\u00c0-\u024f\u1e00-\u1eff": "",  # all others
+}
+_SHARED = [
+    (lazy_pattern(f"[{ranges}]"), _words(codes)) for ranges, codes in _SHARED_SCRIPTS.items()
+]
+
+
 class Identified(NamedTuple):
     """`language`: "" if unknown. `score`: 0 to 1. `others`: by share in the text."""
 
@@ -151,6 +165,37 @@ def identify(text: str, configured: frozenset[str] | None = None) -> Identified:
     if voted and voted.language in expected:
         return Identified(_distinguish_close(voted.language, text), voted.share)
     return _identify_by_model(text, expected) if is_long else _identify_short(text, expected)
+
+
+def prefer_declared(identified: Identified, text: str, declared: str) -> Identified:
+    """Return the declared language of a text that is too short for another one to be certain.
+
+    Args:
+        identified: of `text`.
+        declared: a language code, "" for none.
+    """
+    if declared in ("", identified.language) or declared not in _CODES:
+        return identified
+    letters = len(_NO_LETTERS.sub("", text[: 20 * DECLARED_LENGTH]))
+    if not 0 < letters < DECLARED_LENGTH:
+        return identified
+    if {identified.language, declared} == {"zh", "ja"}:
+        fits = _KANA.search(text) is None
+    else:
+        fits = identified.score < VERY_LIKELY_SCORE and _fits_script(text, declared)
+    return Identified(declared, identified.score) if fits else identified
+
+
+def _fits_script(text: str, language: str) -> bool:
+    """Return whether the letters of a text are of a script that a language is written in."""
+    codes = next((codes for pattern, codes in _SHARED if pattern.search(text)), None)
+    if codes is None or codes:
+        return codes is not None and language in codes
+    return not any(language in others for _, others in _SHARED) and language not in {
+        *_SCRIPT_RANGES,
+        "zh",
+        "ja",
+    }
 
 
 @functools.lru_cache(maxsize=2_000)

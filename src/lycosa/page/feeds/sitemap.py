@@ -213,7 +213,7 @@ def _decompressed(payload: bytes, limit: int, faults: list[str]) -> bytes:
 
 def _read_text(data: bytes, resolver: LinkResolver, entries: _Entries) -> SitemapKind:
     """Read one URL per line."""
-    for line in BytesIO(data):
+    for line in BytesIO(data.replace(b"\r", b"\n")):
         address = line.strip()
         if not address:
             continue

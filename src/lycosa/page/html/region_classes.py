@@ -24,6 +24,7 @@ _AWAY = """
     quickview headerlink toplang bottomlang dropdown search searchbox poll rating ratings credit
     credits teaser teasers hidden invisible sr review reviews filter filters facet facets refinement
     refinements upsell upsells crosssell recently similar
+    lineno linenos linenodiv
 """
 _BODY = "articlebody storybody entrycontent postcontent articlecontent articletext"
 _NEVER = """

@@ -52,7 +52,7 @@ _INLINE = {
 }
 _KIND_OF_TAG = {TAG[name]: kind for name, kind in _INLINE.items()}
 _OL, _TH, _BR = TAG["ol"], TAG["th"], TAG["br"]
-_LANGUAGE = re.compile(r"\b(?:language|lang|highlight|highlight-source|brush)[-:] ?([\w+#.-]+)")
+_LANGUAGE = re.compile(r"\b(?:language|lang|highlight-source|highlight|brush)[-:] ?([\w+#.-]+)")
 _NO_LANGUAGES: Final = frozenset({"default", "none", "text", "plaintext", "notranslate", "source"})
 _MAX_CONTAINERS = 32  # inside of each other; deeper lists, quotes and tables are flattened
 _MAX_LEVELS = 4  # elements around a listing that are searched for its language
@@ -240,7 +240,7 @@ def listing_text(node: Node) -> tuple[str, str]:
 
 def _language(node: Node) -> str:
     """Return the language that a listing or an element around it declares; "" if none does."""
-    around: Node | None = node.css_first("code[class]") or node
+    around: Node | None = node.css_first("code") or node
     for _ in range(_MAX_LEVELS):
         if around is None:
             break

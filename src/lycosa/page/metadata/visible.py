@@ -35,16 +35,19 @@ _BYLINE = lazy_pattern(
     r"\s*:?\s+(?P<name>\S.*)",
     re.IGNORECASE,
 )
-_MONTH = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+_MONTH = r"[^\W\d_][^\s\d.,;:()/|-]{1,20}"  # in any language
 _DATE = lazy_pattern(
-    rf"\b(?:(?:{_MONTH})[a-z]*\.?\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}}"
-    rf"|\d{{1,2}}(?:st|nd|rd|th)?\.?[\s-](?:{_MONTH})[a-z]*\.?,?[\s-]\d{{4}}"
-    r"|\d{4}-\d\d-\d\d|\d{4}/\d\d?/\d\d?|\d{4}年\d\d?月\d\d?日|\d\d?\.\d\d?\.\d{4}"
+    rf"\b(?:{_MONTH}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}}"
+    rf"|\d{{1,2}}(?:st|nd|rd|th|er|º)?\.?[\s-](?:de\s+)?{_MONTH}\.?,?[\s-](?:del?\s+)?\d{{4}}"
+    r"|\d{4}\s?[-/.年년]\s?\d\d?\s?[-/.月월]\s?\d\d?日?|\d{4}\s+оны\s+\d\d?\s+сарын\s+\d\d?"
+    r"|\d\d?\s+tháng\s+\d\d?,?\s+(?:năm\s+)?\d{4}|\d\d?\.\s?\d\d?\.\s?\d{4}"
     r"|\d\d?/\d\d?/\d{4})(?!\d)",
     re.IGNORECASE,
 )
 _OTHER_DATE = lazy_pattern(
-    r"joined|founded|registered|member since|copyright|©|updated|modified|edited|expires",
+    r"joined|founded|registered|member since|copyright|©|updated|modified|edited|expires"
+    r"|aktualisiert|geändert|bearbeitet|mitglied seit|mis à jour|modifié|actualizad|modificad"
+    r"|atualizad|aggiornat|modificat|обновлен|изменен|更新|修改|수정",
     re.IGNORECASE,
 )
 _PUBLISHED = lazy_pattern(r"\b(?:published|posted|submitted|written|created|date)\b", re.IGNORECASE)
