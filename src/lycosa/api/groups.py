@@ -7,8 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lycosa.core.parameters import texts
-
 if TYPE_CHECKING:
     from lycosa.api.workspace import Workspace
     from lycosa.commands.feature_models import (
@@ -149,11 +147,11 @@ class Watches(Part):
         return add_watch(
             self._root,
             self._workspace.config(),
-            texts("patterns", patterns),
-            texts("ignore", ignore),
+            patterns,
+            ignore,
             name=name,
-            collections=texts("collections", collections),
-            notify=texts("notify", notify),
+            collections=collections,
+            notify=notify,
         )
 
     def remove(self, watch: str) -> WatchInfo:

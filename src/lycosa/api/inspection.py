@@ -21,7 +21,7 @@ from lycosa.commands.page_models import (
     VersionMarkdown,
 )
 from lycosa.core.errors import UsageError
-from lycosa.core.parameters import Duration, duration_ms, texts, whole_number
+from lycosa.core.parameters import Duration, duration_ms, whole_number
 
 if TYPE_CHECKING:
     from lycosa.captures.content import Versions
@@ -248,13 +248,7 @@ class Texts(Part):
         """Find texts in stored pages: `run()` of the result yields the matches."""
         from lycosa.find.find import find_stored
 
-        return find_stored(
-            self._root,
-            texts("patterns", patterns),
-            texts("ignore", ignore),
-            site=site,
-            collection=collection,
-        )
+        return find_stored(self._root, patterns, ignore, site=site, collection=collection)
 
     @accepts(FindArguments)
     def find_in_site(
@@ -278,8 +272,7 @@ class Texts(Part):
             delay_ms=duration_ms("delay", values.pop("delay", None)),
         )
         max_age_ms = duration_ms("max_age", values.pop("max_age", "1d")) or 0
-        ignore = texts("ignore", values.pop("ignore", ()))
-        find = SiteFind(texts("patterns", patterns), ignore, site, max_age_ms)
+        find = SiteFind(patterns, values.pop("ignore", ()), site, max_age_ms)
         return find_in_site(call, find, **values)
 
     def submit(
@@ -297,15 +290,7 @@ class Texts(Part):
 
         config = submission_config(self._workspace, collection)
         age_ms = duration_ms("max_age", max_age) or 0
-        return submit_texts(
-            self._root,
-            config,
-            texts("urls", urls),
-            texts("patterns", patterns),
-            texts("ignore", ignore),
-            collection,
-            age_ms,
-        )
+        return submit_texts(self._root, config, urls, patterns, ignore, collection, age_ms)
 
 
 class Urls(Part):
