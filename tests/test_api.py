@@ -220,11 +220,8 @@ def test_search_includes_pages_indexed_after_the_last_search(site: str, tmp_path
     assert [hit.title for hit in ws.search("movement")] == ["Compound eyes"]
 
 
-def test_one_text_is_a_list_of_texts(root: Path) -> None:
+def test_passages_check_their_arguments(root: Path) -> None:
     ws = Workspace(root)
-    assert ws.texts.find("MOTHS", ignore="case").run() is not None
-    with pytest.raises(UsageError, match="unknown collection 'none'"):
-        ws.watches.add("moths", collections="none")
     with pytest.raises(UsageError, match="query: None is not text"):
         ws.texts.passages(None)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="not a language code"):

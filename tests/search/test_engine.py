@@ -182,20 +182,17 @@ def test_request_parameters_filter_results(searcher: Searcher) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "options", "expected"),
+    ("request_", "expected"),
     [
-        ("Häusern", {"language": "de-CH"}, ["beta.test/haus"]),
-        ("event", {"host": "https://Blog.Alpha.test:80/"}, None),
-        ("event", {"host": "blog.alpha.test/nothing"}, []),
+        (SearchRequest("Häusern", language="de-CH"), ["beta.test/haus"]),
+        (SearchRequest("event", host="https://Blog.Alpha.test:80/"), ["blog.alpha.test/garden"]),
+        (SearchRequest("event", host="blog.alpha.test/nothing"), []),
     ],
 )
 def test_filters_of_a_request_are_read_like_those_of_a_query(
-    searcher: Searcher, query: str, options: dict[str, Any], expected: list[str] | None
+    searcher: Searcher, request_: SearchRequest, expected: list[str]
 ) -> None:
-    if expected is None:
-        expected = short_urls(searcher.search(SearchRequest(query, host="blog.alpha.test")))
-        assert expected
-    assert short_urls(searcher.search(SearchRequest(query, **options))) == expected
+    assert short_urls(searcher.search(request_)) == expected
 
 
 def test_hit_has_the_fields_of_the_page(searcher: Searcher) -> None:
