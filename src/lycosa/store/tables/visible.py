@@ -1,4 +1,4 @@
-"""Exclusions as a filter of rows: readers see no excluded row once the rule is in the log."""
+"""Filters of rows: exclusions, which apply once the rule is in the log, and removed pages."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from operator import or_
 
 import polars as pl
 
+from lycosa.core.records import UrlState
 from lycosa.store.exclusion.exclusions import Exclusions
 from lycosa.url.keys import host_key
 from lycosa.url.schemes import CRAWLED
@@ -24,6 +25,17 @@ URL_COLUMN = {
 """The column that exclusions apply to. A link belongs to its source, not to its target."""
 
 _HOST_OF_URL = r"^[a-z]+://(\[[^\]]*\]|[^/:?#]*)"
+
+
+def is_removed() -> pl.Expr:
+    """Return whether a row of `urls` is of a page that is gone or excluded, or that redirects now.
+
+    The last text of such a page remains in `pages`; the index and exports leave it out.
+    """
+    state = pl.col("state")
+    removed = state.is_in([UrlState.GONE.value, UrlState.EXCLUDED.value])
+    moved = (state == UrlState.VISITED.value) & (pl.col("reason") == "redirect")
+    return (pl.col("operation") == "") & (removed | moved)
 
 
 def is_excluded(exclusions: Exclusions, table: str) -> pl.Expr | None:
