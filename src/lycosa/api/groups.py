@@ -149,7 +149,7 @@ class Watches(Part):
         return add_watch(
             self._root,
             self._workspace.config(),
-            patterns,
+            texts("patterns", patterns),
             texts("ignore", ignore),
             name=name,
             collections=texts("collections", collections),

@@ -270,8 +270,13 @@ class Texts(Part):
         """Find texts in stored pages: `run()` of the result yields the matches."""
         from lycosa.find.find import find_stored
 
-        ignored = texts("ignore", ignore)
-        return find_stored(self._root, patterns, ignored, site=site, collection=collection)
+        return find_stored(
+            self._root,
+            texts("patterns", patterns),
+            texts("ignore", ignore),
+            site=site,
+            collection=collection,
+        )
 
     @accepts(FindArguments)
     def find_in_site(
@@ -295,8 +300,8 @@ class Texts(Part):
             delay_ms=duration_ms("delay", values.pop("delay", None)),
         )
         max_age_ms = duration_ms("max_age", values.pop("max_age", "1d")) or 0
-        ignored = texts("ignore", values.pop("ignore", ()))
-        find = SiteFind(patterns, ignored, site, max_age_ms)
+        ignore = texts("ignore", values.pop("ignore", ()))
+        find = SiteFind(texts("patterns", patterns), ignore, site, max_age_ms)
         return find_in_site(call, find, **values)
 
     def submit(
