@@ -242,9 +242,10 @@ class Texts(Part):
         from lycosa.commands.inspection.passages import PassageRequest
         from lycosa.commands.inspection.search import host_filter
 
+        single_text("query", query)
         values: dict[str, Any] = {**options}
         host = host_filter(values.pop("site", "")) or ""
-        request = PassageRequest(single_text("query", query), host=host, **values)
+        request = PassageRequest(query, host=host, **values)
         return self._passage_finder.find(request)
 
     @cached_property
