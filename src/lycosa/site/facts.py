@@ -152,10 +152,11 @@ def _nodes(tables: LiveTables, name: SiteName) -> pl.DataFrame:
         newest_visits, on="url", how="left"
     )
     nodes = joined.sort("url").collect().with_columns(hash=pl.col("url").hash(), verdict=_verdict())
-    # The last text of a page that is gone or redirects is kept, but it is not a page.
+    # The last text of a page that is gone or redirects is kept, but it is not a page. A page that
+    # is due again is known.
     is_page = (
         pl.col("parsed_at").is_not_null()
-        & (pl.col("state") == UrlState.VISITED.value)
+        & pl.col("state").is_in([UrlState.VISITED.value, UrlState.KNOWN.value])
         & (pl.col("redirect_to").fill_null("") == "")
     )
     root = pl.col("url").str.contains(r"^[a-z]+://[^/?]*/?$")

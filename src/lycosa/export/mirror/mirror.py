@@ -159,7 +159,7 @@ def _captures(tables: LiveTables, site: SiteName, collection: str) -> Iterator[_
     own = pl.col("collection") == collection
     live = (
         (pl.col("operation") == "")
-        & (pl.col("state") == UrlState.VISITED.value)
+        & pl.col("state").is_in([UrlState.VISITED.value, UrlState.KNOWN.value])  # known: due again
         & (pl.col("record_id") != "")
     )
     urls = tables.scan("urls").filter(own & live).select("record_id")
