@@ -162,6 +162,18 @@ def test_a_new_visit_replaces_the_items_of_a_page(serve: ServeWeb, tmp_path: Pat
     assert [json.loads(text) for text in _items(tmp_path / "w")["values"]] == [{"text": "z"}]
 
 
+def test_items_of_gone_pages_are_not_exported(serve: ServeWeb, tmp_path: Path) -> None:
+    web, root = serve(SITE), tmp_path / "w"
+    settings = {"items": ITEMS, "recrawl": "age", "max_age": "1d"}
+    job = (collection("shop", **settings), [web.url("/p/1.html"), web.url("/list.html")])
+    work(root, [job])
+    (tmp_path / "site-1" / "list.html").unlink()
+    work(root, [job], clock=LaterClock(2 * 86_400_000))
+    workspace, path = Workspace.open(str(root)), str(tmp_path / "x.jsonl")
+    assert export_items(workspace, path, ItemSelection("entry", invalid=True)).items == 0
+    assert export_items(workspace, path, ItemSelection("product", invalid=True)).items > 0
+
+
 def test_collections_have_their_own_items(serve: ServeWeb, tmp_path: Path) -> None:
     url = serve(SITE).url("/p/1.html")
     jobs = [

@@ -18,6 +18,7 @@ from lycosa.core.errors import UsageError, WorkError
 from lycosa.fields.views import LAST_COLUMNS, items_of, stored_schemas
 from lycosa.store.storage.files import whole_file, write_errors
 from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.visible import is_removed
 from lycosa.store.workspace import Workspace
 
 _TIME = "%Y-%m-%dT%H:%M:%S%.3fZ"
@@ -46,7 +47,7 @@ class ItemReport:
 
 
 def export_items(workspace: Workspace, path: str, selection: ItemSelection) -> ItemReport:
-    """Write items to a file, completely or not at all.
+    """Write items of pages that are not removed to a file, completely or not at all.
 
     The file name determines the format.
 
@@ -65,7 +66,8 @@ def export_items(workspace: Workspace, path: str, selection: ItemSelection) -> I
     schema = sources[0][1].name
     try:
         items = items_of(tables, sources)
-        frame = items.collect()
+        removed = tables.scan("urls").filter(is_removed()).select("collection", "url")
+        frame = items.join(removed, on=["collection", "url"], how="anti").collect()
     except FileNotFoundError as error:
         raise WorkError(
             f"a table file was replaced during the export ({error}): run the command again"
