@@ -179,6 +179,7 @@ def test_nothing_is_fetched_while_robots_cannot_be_had(
     crawled = run(web.url(), settings=("fetch.retries=1", "crawl.patience=1s"))
     assert (web.asked(), crawled.progress.later) == ([], Counter({"robots_unreachable": 1}))
     assert crawled.count("visits", kind="robots") == 2
+    assert list(crawled.progress.failures) == [web.url("/robots.txt")]
     assert_counts_add_up(crawled)
 
 

@@ -31,7 +31,7 @@ from lycosa.crawl.processing.row_processor import RowProcessor
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import PageMatcher
 from lycosa.crawl.state.task import Task, build_visit
-from lycosa.fetch.robots_txt import product_token
+from lycosa.fetch.robots_txt import product_token, robots_verdict
 from lycosa.http.decode import Headers, parse_head
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.url.normalise import LinkResolver
@@ -223,8 +223,9 @@ class ResponseProcessor:
             # others are counted with their rows
             self.crawl.progress.errors[exchange.error] += task.kind is VisitKind.ROBOTS
         elif verdict.host_failed or (
-            verdict.outcome in (FetchOutcome.LATER, FetchOutcome.RETRY, FetchOutcome.GONE)
-            and task.kind is not VisitKind.ROBOTS
+            robots_verdict(exchange.status) == "deny_all"
+            if task.kind is VisitKind.ROBOTS
+            else verdict.outcome in (FetchOutcome.LATER, FetchOutcome.RETRY, FetchOutcome.GONE)
         ):
             self.crawl.progress.fail(exchange.url, verdict.reason)
 
