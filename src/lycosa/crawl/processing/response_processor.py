@@ -144,7 +144,7 @@ class ResponseProcessor:
             task.kind is VisitKind.ROBOTS
             or any(row.depth == 0 and not row.operation for row in task.rows)
         ):
-            self._note_failure(exchange, task, verdict)
+            self._note_failure(exchange, task, verdict, visit.redirect_to)
         if aside is not None:
             self._no_longer_aside(aside, task)
 
@@ -211,7 +211,9 @@ class ResponseProcessor:
             yield
         self._read = read
 
-    def _note_failure(self, exchange: Exchange, task: Task, verdict: Judgement) -> None:
+    def _note_failure(
+        self, exchange: Exchange, task: Task, verdict: Judgement, redirect_to: str
+    ) -> None:
         """Report at once why a seed, or all of its host, cannot be fetched."""
         if exchange.error:
             self.crawl.progress.fail(
@@ -228,6 +230,14 @@ class ResponseProcessor:
             else verdict.outcome in (FetchOutcome.LATER, FetchOutcome.RETRY, FetchOutcome.GONE)
         ):
             self.crawl.progress.fail(exchange.url, verdict.reason)
+        elif verdict.outcome is FetchOutcome.REDIRECT and task.rows:
+            gates = (self.crawl.assignments[row.collection].gate for row in task.rows)
+            if not any(gate.takes(redirect_to) for gate in gates):
+                self.crawl.progress.fail(
+                    exchange.url,
+                    f"it redirects to {redirect_to}, which is not in the scope: crawl that URL, or "
+                    "choose another --scope",
+                )
 
     def _no_longer_aside(self, aside: _Aside, task: Task) -> None:
         crawl, key = self.crawl, task.identity.host_key
