@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -25,6 +26,7 @@ from lycosa.search.presentation.results import SearchRequest
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
+from tests.archive.exchanges import pair
 from tests.archive.foreign_files import (
     ANSWERS,
     AT,
@@ -37,6 +39,7 @@ from tests.archive.foreign_files import (
     warc,
     write_every_format,
 )
+from tests.archive.test_writer import write
 from tests.cli.conftest import run
 from tests.crawl.conftest import ServeWeb, page, serve
 from tests.servers.system import require_program
@@ -186,6 +189,23 @@ def test_revisits_are_resolved_to_their_originals(tmp_path: Path) -> None:
     assert visits["changed"].to_list() == [True, False]
     assert import_paths(root, first, later).already_there == 7
     assert_valid(root)
+
+
+def test_only_pages_of_own_archives_are_pages(tmp_path: Path) -> None:
+    path = tmp_path / "own.warc.gz"
+    kinds = ["page", "robots", "sitemap", "feed", "login", "requisite"]
+    pairs = [pair(f"http://www.example.org/{kind}") for kind in kinds]
+    write(
+        path,
+        *(
+            (exchange, replace(visit, kind=visit.url.rpartition("/")[2]))
+            for exchange, visit in pairs
+        ),
+    )
+    assert import_paths(tmp_path / "w", path).imported == len(kinds)
+    assert rows(tmp_path / "w", "visits")["kind"].sort().to_list() == sorted(kinds)
+    assert list(states(tmp_path / "w")) == list(titles(tmp_path / "w")) == [pairs[0][0].url]
+    assert_valid(tmp_path / "w")
 
 
 def test_responses_to_other_methods_are_no_pages(tmp_path: Path) -> None:

@@ -170,6 +170,19 @@ def test_robots_rules_are_obeyed_and_explainable(serve: ServeWeb, run: RunCrawl)
     assert_counts_add_up(crawled)
 
 
+def test_seed_that_redirects_out_of_the_scope_is_reported(serve: ServeWeb, run: RunCrawl) -> None:
+    rule = "location = /in { return 301 /; } location = /out { return 301 http://other.example/; }"
+    web = serve(CHAIN, extra=[rule])
+    crawled = run(web.url("/out"), max_pages=None)
+    assert crawled.progress.has_nothing
+    ((url, reason),) = crawled.progress.failures.items()
+    assert (url, "http://other.example/, which is not in the scope" in reason) == (
+        web.url("/out"),
+        True,
+    )
+    assert not run(web.url("/in"), max_pages=1).progress.failures
+
+
 @pytest.mark.proves("politeness-robots-unreachable")
 @pytest.mark.parametrize("answer", ["return 503;", "return 500;", "return 444;"])
 def test_no_page_is_fetched_while_robots_txt_is_unreachable(
@@ -182,6 +195,7 @@ def test_no_page_is_fetched_while_robots_txt_is_unreachable(
         Counter({"robots_unreachable": 1}),
     )
     assert crawled.count("visits", kind="robots") == 2
+    assert list(crawled.progress.failures) == [web.url("/robots.txt")]
     assert_counts_add_up(crawled)
 
 

@@ -31,7 +31,7 @@ from lycosa.crawl.processing.row_processor import RowProcessor
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import PageMatcher
 from lycosa.crawl.state.task import Task, build_visit
-from lycosa.fetch.robots_txt import product_token
+from lycosa.fetch.robots_txt import product_token, robots_verdict
 from lycosa.http.decode import Headers, parse_head
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.url.normalise import LinkResolver
@@ -145,7 +145,7 @@ class ResponseProcessor:
             task.kind is VisitKind.ROBOTS
             or any(row.depth == 0 and not row.operation for row in task.rows)
         ):
-            self._note_failure(exchange, task, verdict)
+            self._note_failure(exchange, task, verdict, visit.redirect_to)
         if aside is not None:
             self._no_longer_aside(aside, task)
 
@@ -214,7 +214,9 @@ class ResponseProcessor:
             yield
         self._read = read
 
-    def _note_failure(self, exchange: Exchange, task: Task, verdict: Judgement) -> None:
+    def _note_failure(
+        self, exchange: Exchange, task: Task, verdict: Judgement, redirect_to: str
+    ) -> None:
         """Report why a seed, or all of its host, cannot be fetched."""
         if exchange.error:
             self.crawl.progress.fail(
@@ -226,10 +228,19 @@ class ResponseProcessor:
             # others are counted with their rows
             self.crawl.progress.errors[exchange.error] += task.kind is VisitKind.ROBOTS
         elif verdict.host_failed or (
-            verdict.outcome in (FetchOutcome.LATER, FetchOutcome.RETRY, FetchOutcome.GONE)
-            and task.kind is not VisitKind.ROBOTS
+            robots_verdict(exchange.status) == "deny_all"
+            if task.kind is VisitKind.ROBOTS
+            else verdict.outcome in (FetchOutcome.LATER, FetchOutcome.RETRY, FetchOutcome.GONE)
         ):
             self.crawl.progress.fail(exchange.url, verdict.reason)
+        elif verdict.outcome is FetchOutcome.REDIRECT and task.rows:
+            gates = (self.crawl.assignments[row.collection].gate for row in task.rows)
+            if not any(gate.takes(redirect_to) for gate in gates):
+                self.crawl.progress.fail(
+                    exchange.url,
+                    f"it redirects to {redirect_to}, which is not in the scope: crawl that URL, or "
+                    "choose another --scope",
+                )
 
     def _no_longer_aside(self, aside: _Aside, task: Task) -> None:
         crawl, key = self.crawl, task.identity.host_key

@@ -20,7 +20,7 @@ from lycosa.archive.import_formats import ImportedCapture, Original
 from lycosa.archive.warc.metadata import Revisited
 from lycosa.archive.warc.reader import read_response
 from lycosa.core.errors import ArchiveError, Refusal, UrlError
-from lycosa.core.records import UrlId, UrlRow, Visit, VisitKind
+from lycosa.core.records import KINDS_WITHOUT_ROWS, UrlId, UrlRow, Visit, VisitKind
 from lycosa.crawl.admission.discovery import KINDS
 from lycosa.crawl.admission.remote_links import Way
 from lycosa.crawl.policy.outcome import REDIRECTS
@@ -400,9 +400,6 @@ def _same_url(capture: ImportedCapture, row: UrlRow | None, url: str) -> Revisit
 def _kind(capture: ImportedCapture, url: str) -> str:
     """Return the kind of a visit."""
     if capture.visit is not None:
-        return (
-            capture.visit.kind
-            if capture.visit.kind in (VisitKind.ROBOTS, *KINDS)
-            else VisitKind.PAGE
-        )
+        is_other = capture.visit.kind in KINDS_WITHOUT_ROWS or capture.visit.kind in KINDS
+        return capture.visit.kind if is_other else VisitKind.PAGE
     return VisitKind.ROBOTS if url == robots_url(url_origin(url)) else VisitKind.PAGE

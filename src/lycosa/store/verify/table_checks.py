@@ -98,10 +98,12 @@ def _states(live: LiveTables) -> Iterator[_InvalidRows]:
         visits, on=keys, how="anti"
     )
     yield _InvalidRows("urls", "visited URLs without a row in visits", unseen, "url")
+    # imported ones have no row: the next crawl reads sitemaps and feeds again
+    operations = pl.col("kind").is_in([VisitKind.SITEMAP.value, VisitKind.FEED.value])
     yield _InvalidRows(
         "visits",
         "visits of URLs that are not in urls",
-        visits.join(live.all_rows("urls"), on=keys, how="anti"),
+        visits.filter(~operations).join(live.all_rows("urls"), on=keys, how="anti"),
         "url",
     )
 
