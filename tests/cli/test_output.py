@@ -133,6 +133,14 @@ WITHOUT_UNTRUSTED_TEXT = {
 }
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_are_no_error(tmp_path: Path, closed: str) -> None:
+    script = f'"$@" {closed}'
+    command = ["sh", "-c", script, "sh", *LYCOSA, "-w", str(tmp_path / "w"), "init"]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_every_command_is_covered() -> None:
     def names(group: Any, prefix: str = "") -> Iterator[str]:
         for name in group.list_commands(None):

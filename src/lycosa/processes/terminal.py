@@ -5,6 +5,7 @@ text from the web cannot control the terminal.
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
 from typing import Any, TextIO, cast
@@ -49,7 +50,8 @@ class EscapingStream:
 
 
 def escape_output() -> None:
-    """Escape all output of this process."""
+    """Escape all output of this process. Closed streams are replaced by the null device."""
+    _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         # not every terminal can show every title
         sys.stdout.reconfigure(errors="replace")
@@ -57,6 +59,16 @@ def escape_output() -> None:
         sys.stdout = cast("TextIO", EscapingStream(sys.stdout))
     if not isinstance(sys.stderr, EscapingStream):
         sys.stderr = cast("TextIO", EscapingStream(sys.stderr))
+
+
+def _open_closed_streams() -> None:
+    """Open closed standard streams, whose numbers the next opened files would get otherwise."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def raw(stream: TextIO) -> TextIO:
