@@ -95,6 +95,8 @@ def test_understood_media_types(content_type: str, payload: bytes, expected: boo
         ("<p>One<p>Two", "One\nTwo"),
         ("<p>a<b>b</b>c <i>d</i>\n\te", "abc d e"),
         ("<a href=x>one</a> <a href=y>two</a>", "one two"),
+        ("<a href=x>one</a><b><a href=y><i>two</i></a></b><a href=z>three</a>.", "one two three."),
+        ("re<a href=x>link</a>ed <a href=y>東京</a><a href=z>都</a>", "relinked 東京都"),
         ("<ul><li>one<li>two</ul>three", "one\ntwo\nthree"),
         ("<div>one<div>two</div>three</div>", "one\ntwo\nthree"),
         ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a\tb\n1\t2"),
