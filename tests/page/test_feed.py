@@ -79,7 +79,8 @@ def test_a_feed_shows_what_its_readers_show() -> None:
         b"""<rss xmlns:media="m" xmlns:itunes="i"><channel><image><title>Logo</title><url>/l.png</url></image>
         <title>Q&amp;amp;A</title><language>de-AT</language><generator>G 1.0</generator>
         <item><title>One &lt;em&gt;new&lt;/em&gt; x &amp;lt; y</title><guid>http://www.example.org/1</guid>
-        <media:title>Picture</media:title><category>News</category><comments>http://www.example.org/c</comments>
+        <media:title>Picture</media:title><itunes:title>One new x &lt; y</itunes:title>
+        <itunes:duration>0:12</itunes:duration><category>News</category><comments>http://www.example.org/c</comments>
         <description><![CDATA[<p>F<b>ir</b>st</p><script>x()</script><p>It&#8217;s]]></description></item>
         <item><guid isPermaLink="false">http://www.example.org/2</guid><title>Two</title></item>
         </channel></rss>""",
