@@ -122,11 +122,11 @@ def test_xhtml_may_close_any_element() -> None:
     page = parse_page(
         b'<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><script '
         b'src="/s.js"/><title>T</title></head>'
-        b'<body><a id="x"/><p>Text</p></body></html>',
+        b'<body><a id="x"/><p>Text <![CDATA[a < b & c]]></p></body></html>',
         url=URL,
         content_type="application/xhtml+xml",
     )
-    assert (page.title, page.text) == ("T", "Text")
+    assert (page.title, page.text) == ("T", "Text a < b & c")
 
 
 def test_plain_text() -> None:

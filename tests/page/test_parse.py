@@ -118,6 +118,10 @@ def test_understood_media_types(content_type: str, payload: bytes, expected: boo
         ("<ruby>東京<rp>(</rp><rt>とうきょう</rt><rp>)</rp></ruby>へ", "東京へ"),
         ("<p hidden=until-found>found<p hidden>x", "found"),
         (
+            "<p>a line that has a control\1character  and\2another",
+            "a line that has a control character and another",
+        ),
+        (
             "a <span class=katex-mathml><math><mi>x</mi><mn>2</mn><annotation>x^2</annotation></math>"
             "</span><span class=katex-html>x2</span> b",
             "a x2 b",
