@@ -110,6 +110,7 @@ def test_prescan(head: bytes, encoding: str) -> None:
             (FAULT_LABEL,),
         ),
         (RUSSIAN.encode("cp1251"), "text/html; charset=iso-8859-1", "windows-1251", (FAULT_LABEL,)),
+        ("Tür".encode("latin-1"), "text/html; charset=iso-8859-1", "windows-1252", ()),
         (JAPANESE.encode("euc-jp"), "text/html; charset=shift_jis", "euc-jp", (FAULT_LABEL,)),
         (JAPANESE.encode("cp932"), "", "shift_jis", ()),
         (JAPANESE.encode("iso2022_jp"), "", "iso-2022-jp", ()),

@@ -79,7 +79,8 @@ def test_a_feed_shows_what_its_readers_show() -> None:
         b"""<rss xmlns:media="m" xmlns:itunes="i"><channel><image><title>Logo</title><url>/l.png</url></image>
         <title>Q&amp;amp;A</title><language>de-AT</language><generator>G 1.0</generator>
         <item><title>One &lt;em&gt;new&lt;/em&gt; x &amp;lt; y</title><guid>http://www.example.org/1</guid>
-        <media:title>Picture</media:title><category>News</category><comments>http://www.example.org/c</comments>
+        <media:title>Picture</media:title><itunes:title>One new x &lt; y</itunes:title>
+        <itunes:duration>0:12</itunes:duration><category>News</category><comments>http://www.example.org/c</comments>
         <description><![CDATA[<p>F<b>ir</b>st</p><script>x()</script><p>It&#8217;s]]></description></item>
         <item><guid isPermaLink="false">http://www.example.org/2</guid><title>Two</title></item>
         </channel></rss>""",
@@ -121,11 +122,11 @@ def test_xhtml_may_close_any_element() -> None:
     page = parse_page(
         b'<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><script '
         b'src="/s.js"/><title>T</title></head>'
-        b'<body><a id="x"/><p>Text</p></body></html>',
+        b'<body><a id="x"/><p>Text <![CDATA[a < b & c]]></p></body></html>',
         url=URL,
         content_type="application/xhtml+xml",
     )
-    assert (page.title, page.text) == ("T", "Text")
+    assert (page.title, page.text) == ("T", "Text a < b & c")
 
 
 def test_plain_text() -> None:

@@ -289,6 +289,20 @@ def test_targets_of_meta_refresh(content: str, target: str) -> None:
     assert refresh_target(content) == target
 
 
+def test_link_headers_do_not_depend_on_the_base() -> None:
+    page = parse_page(
+        b'<base href="http://cdn.test/"><a href=a>t</a>',
+        url="http://www.example.org/dir/",
+        content_type="text/html",
+        link_headers=[
+            "<c>; rel=canonical, <d>; rel=alternate; hreflang=de, <http://[>; rel=canonical"
+        ],
+    )
+    assert page.canonical == "http://www.example.org/dir/c"
+    assert [each.url for each in page.alternates] == ["http://www.example.org/dir/d"]
+    assert page.links[0].target == "http://cdn.test/a"
+
+
 def test_link_headers() -> None:
     value = (
         '</c>; rel="canonical", <http://x/,y>; rel=alternate; hreflang="de"; title="a, '

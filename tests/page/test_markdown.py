@@ -171,6 +171,16 @@ def test_citations_number_the_links() -> None:
     )
 
 
+def test_markup_does_not_change_what_is_read() -> None:
+    html = (
+        "<p><a href=x>one</a><b><a href=y>two</a></b><a href=z><i>three</i></a></p>"
+        "<p><a href=x>\n  <img src=i alt=image>\n  </a><span>four</span></p><p><a href=y> </a>five"
+    )
+    plain, marked = (read_html(html.encode(), marked=marked)[0] for marked in (False, True))
+    assert plain.lines == ["one two three", "four", "image", "five"] == marked.lines
+    assert plain.blocks == marked.blocks
+
+
 def test_markdown_contains_the_visible_text() -> None:
     generator = random.Random(3)
     for text in documents([])[:20]:

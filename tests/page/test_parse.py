@@ -95,6 +95,8 @@ def test_understood_media_types(content_type: str, payload: bytes, expected: boo
         ("<p>One<p>Two", "One\nTwo"),
         ("<p>a<b>b</b>c <i>d</i>\n\te", "abc d e"),
         ("<a href=x>one</a> <a href=y>two</a>", "one two"),
+        ("<a href=x>one</a><b><a href=y><i>two</i></a></b><a href=z>three</a>.", "one two three."),
+        ("re<a href=x>link</a>ed <a href=y>東京</a><a href=z>都</a>", "relinked 東京都"),
         ("<ul><li>one<li>two</ul>three", "one\ntwo\nthree"),
         ("<div>one<div>two</div>three</div>", "one\ntwo\nthree"),
         ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a\tb\n1\t2"),
@@ -115,6 +117,10 @@ def test_understood_media_types(content_type: str, payload: bytes, expected: boo
         ("<title>t</title>", ""),
         ("<ruby>東京<rp>(</rp><rt>とうきょう</rt><rp>)</rp></ruby>へ", "東京へ"),
         ("<p hidden=until-found>found<p hidden>x", "found"),
+        (
+            "<p>a line that has a control\1character  and\2another",
+            "a line that has a control character and another",
+        ),
         (
             "a <span class=katex-mathml><math><mi>x</mi><mn>2</mn><annotation>x^2</annotation></math>"
             "</span><span class=katex-html>x2</span> b",

@@ -88,7 +88,7 @@ def test_extensions_and_prefixes() -> None:
 def test_text_feeds_and_other_content() -> None:
     text = read(
         "\ufeffhttps://www.example.org/a\r\n\n# no "
-        "address\nHTTPS://www.example.org/b\nhttps://www.example.org/a"
+        "address\nHTTPS://www.example.org/b\rhttps://www.example.org/a"
     )
     assert (text.kind, urls(text), text.faults) == (
         "text",

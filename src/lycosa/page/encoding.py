@@ -265,7 +265,8 @@ def _declared_legacy(payload: bytes, declared: str) -> DecodedText:
     if declared == "windows-1252" and _count(payload, _NON_ASCII) > SUSPECT_SHARE * _count(
         _without_tags(payload), _LETTERS
     ):
-        return _undeclared(payload, FAULT_LABEL)
+        detected = _undeclared(payload, FAULT_LABEL)
+        return decoded if detected.charset == declared else detected
     other = reads_better(payload, declared)
     return _transcoded(payload, other, FAULT_LABEL) if other else decoded
 

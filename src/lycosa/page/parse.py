@@ -17,6 +17,7 @@ from lycosa.page.html.links import (
     base_url,
     first_target,
     header_links,
+    own_target,
     refresh_target,
     resolve_links,
 )
@@ -244,6 +245,8 @@ def _read_links(parts: PageParts, source: PageSource, charset: str) -> _Links:
     if refresh and (target := refresh_target(refresh)):
         collected.append((LinkKind.REFRESH.value, target, "", ""))
     for target, parameters in header_links(source.link_headers) if source.link_headers else ():
+        if parts.base is not None:  # headers do not depend on it (RFC 8288 section 3.2)
+            target = own_target(target, source.url)
         relations = parameters.get("rel", "").lower().split()
         if "canonical" in relations:
             collected.append((LinkKind.CANONICAL.value, target, " ".join(relations), ""))

@@ -26,9 +26,10 @@ _MARKUP: Final = frozenset({"description", "summary", "content", "encoded", "sub
 _DATES: Final = frozenset({"pubDate", "published", "date", "issued", "lastBuildDate", "updated"})
 _ENTRIES: Final = frozenset({"item", "entry"})
 _UNSEEN_NAMES = """
-    cloud comments commentRss docs email generator guid height icon id image itemID language logo
-    origLink skipDays skipHours source textInput textinput ttl updateBase updateFrequency
-    updatePeriod uri url width
+    block channelId cloud comments commentRss complete docs duration email episode episodeType
+    explicit generator guid height icon id image itemID language logo managingEditor origLink owner
+    point post-id season skipDays skipHours source textInput textinput ttl updateBase
+    updateFrequency updatePeriod uri url videoId webMaster width
     """
 _UNSEEN: Final = frozenset(_UNSEEN_NAMES.split())
 """Elements of feeds whose text readers of feeds do not show."""
@@ -176,6 +177,8 @@ class _Reader:
                 self.parts.set_title(fold(text))
             elif self._depth == self._in_entry + 1 and prefix_of(tag) == self._prefix:
                 self._title = fold(text)
+            elif fold(text) == self._title:  # of a podcast or video
+                return
             self.add_line(text)
         elif name in _MARKUP and ("<" in text or "&" in text):
             self._markup(text)

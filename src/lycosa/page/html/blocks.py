@@ -58,6 +58,7 @@ class BlockWalker:
         "line_link",
         "lines",
         "link_alt",
+        "link_end",
         "link_first",
         "link_size",
         "linked",
@@ -83,6 +84,7 @@ class BlockWalker:
         self.link_first = 0  # where in `pieces` the current link begins
         self.line_link = 0  # where in `pieces` the outermost link begins
         self.link_alt = ""  # of the first image in the current link
+        self.link_end = 0  # where in `pieces` a link ended with a word, which another must not join
         self.link_size = 0  # characters of the current block that are in links which ended
         self.element = 0  # the block element around: an index into `elements`
         self.block_tag = 0  # the tag that began the current block, 0 after the end of one
@@ -121,7 +123,7 @@ class BlockWalker:
         if size:
             in_links = self.link_size if self.link_size < size else size
             self.blocks.append((first, len(lines), size, in_links, self.element, self.block_tag))
-        self.link_size = 0
+        self.link_size = self.link_end = 0
         if self.alts:
             lines += self.alts
             self.alts.clear()
@@ -196,6 +198,7 @@ class BlockWalker:
         self.hidden -= 1
         del self.pieces[saved[0] :]
         self.link_size = saved[1]
+        self.link_end = 0
 
     def start_item(self, node: Node, tag: int, child: Node | None) -> Node | None:
         """Start a list item. It ends at the next item or with the list."""

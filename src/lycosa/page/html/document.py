@@ -24,6 +24,10 @@ _SELF_CLOSED = re.compile(
     rb"|param)[\s/>])([A-Za-z][A-Za-z0-9]*)((?:\s[^<>]*)?)/>"
 )
 
+_CDATA = re.compile(
+    rb"<(script|style)\b.*?(?:</\1|\Z)|<!\[CDATA\[(.*?)(?:\]\]>|\Z)", re.IGNORECASE | re.DOTALL
+)
+_WITHOUT_MARKS = bytes.maketrans(b"\1\2", b"  ")
 _TEMPLATE = re.compile(rb"<(/?)template\b((?:[^<>\"']|\"[^\"]*\"|'[^']*')*+)>", re.IGNORECASE)
 
 
@@ -79,6 +83,8 @@ def _is_utf_8(payload: bytes) -> bool:
 
 def _read(data: bytes, xml: bool, marked: bool) -> PageParts:
     markup = _self_closed(data) if xml else data
+    if b"\1" in markup or b"\2" in markup:  # marks of `lycosa.page.html.lines`
+        markup = markup.translate(_WITHOUT_MARKS)
     parts = _walk(markup, data, marked)
     # looking for them before the first walk would cost every page
     return _walk(_unwrapped(markup), data, marked) if parts.has_shadow_roots else parts
@@ -99,8 +105,18 @@ def _walk(markup: bytes, data: bytes, marked: bool) -> PageParts:
 
 
 def _self_closed(data: bytes) -> bytes:
-    """Return XHTML with end tags for the elements that close themselves."""
-    return _SELF_CLOSED.sub(rb"<\1\2></\1>", data)
+    """Return XHTML as HTML: with end tags for the elements that close themselves, and CDATA as
+    text.
+    """
+    data = _SELF_CLOSED.sub(rb"<\1\2></\1>", data)
+    return _CDATA.sub(_escaped, data) if b"<![CDATA[" in data else data
+
+
+def _escaped(match: re.Match[bytes]) -> bytes:
+    text: bytes | None = match[2]
+    if text is None:
+        return match[0]
+    return text.replace(b"&", b"&amp;").replace(b"<", b"&lt;")
 
 
 def _language(node: Node | None) -> str:

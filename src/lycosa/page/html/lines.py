@@ -59,6 +59,13 @@ def rel_tokens(attributes: dict[str, str | None]) -> str:
     return " ".join(rel.lower().split()) if rel else ""
 
 
+def joins_words(character: str) -> bool:
+    """Return whether a character would join two words that have no space between them; those of
+    Chinese and Japanese would not.
+    """
+    return "0" <= character < "\u2e80" and character.isalnum()
+
+
 def label(attributes: dict[str, str | None]) -> str:
     """Return the label of a link that has neither text nor image."""
     text = attributes.get("aria-label") or attributes.get("title")

@@ -67,6 +67,14 @@ def header_links(values: Iterable[str]) -> list[tuple[str, dict[str, str]]]:
     return links
 
 
+def own_target(href: str, url: str) -> str:
+    """Return the target of a link that does not depend on a `base` element, as written if it
+    cannot be resolved.
+    """
+    resolved = LinkResolver(url).resolve(href)
+    return href if type(resolved) is Refusal else resolved
+
+
 def resolve_links(
     page_links: Sequence[FoundLink], resolver: LinkResolver, page_has_base: bool
 ) -> Links:

@@ -61,18 +61,20 @@ _MAX_LEVELS = 4  # elements around a listing that are searched for its language
 class RichWalker(PageWalker):
     """Records markup and containers besides what `PageWalker` collects."""
 
-    __slots__ = ("container", "has_markup", "listing", "marked")
+    __slots__ = ("blank", "container", "has_markup", "listing", "marked")
 
     def __init__(self, marked: MarkedNodes) -> None:
         super().__init__(marked)
         self.container: Container | None = None
         self.has_markup = False  # among the pieces
+        self.blank = 0  # pieces known to be markup, at the beginning of the line; -1: it has text
         self.listing: Node | None = None  # the `pre` around
         self.parts.marked = self.marked = MarkedBlocks()
 
     def flush(self) -> None:
         pieces = tuple(self.pieces) if self.has_markup else ()
         self.has_markup = False
+        self.blank = 0
         super().flush()
         marked = self.marked
         block = self.container, pieces, self.listing
@@ -102,18 +104,44 @@ class RichWalker(PageWalker):
         href = attributes.get("href")
         if href is None or child is None:
             return super().start_link(node, tag, child)
+        is_adjacent = self.link_end > 0 and self.link_end == self._text_end()
         self.mark(Markup.make(LINK, True, href))
+        self.link_end = len(self.pieces) if is_adjacent else 0
         if child.tag_id == TEXT and child.next is None:
-            self.read_simple_link(attributes, child)
+            is_empty = child.is_empty_text_node and self._drop_blanks()
+            self.read_simple_link(attributes, None if is_empty else child)
             self.pieces.append(ENDS[LINK])
             return None
         self.ends.append((node, RichWalker.end_rich_link, self.open_link(attributes)))
         return child
 
     def end_rich_link(self, saved: Any) -> None:
+        self._drop_blanks()
         self.end_link(saved)
-        self.has_markup = True
-        self.pieces.append(ENDS[LINK])
+        if self.link_end:
+            self.link_end = self._text_end()
+        self.mark(ENDS[LINK])
+
+    def _drop_blanks(self) -> bool:
+        """Remove white space from a line without text, as the plain walk does; return whether it
+        is such a line.
+        """
+        pieces, blank = self.pieces, self.blank
+        if blank >= 0:
+            added = pieces[blank:]
+            if any(map(str.strip, added)):
+                self.blank = -1
+            else:
+                pieces[blank:] = [piece for piece in added if type(piece) is Markup]
+                self.blank = len(pieces)
+        return self.blank >= 0
+
+    def _text_end(self) -> int:
+        """Return the number of pieces without the markup behind them."""
+        end = len(self.pieces)
+        while end and type(self.pieces[end - 1]) is Markup:
+            end -= 1
+        return end
 
     def start_image(self, node: Node, tag: int, child: Node | None) -> Node | None:
         attributes = node.attributes

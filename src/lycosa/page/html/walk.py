@@ -16,6 +16,7 @@ from lycosa.page.html.blocks import BlockWalker, MarkedNodes, text_size
 from lycosa.page.html.head import read_image, read_special
 from lycosa.page.html.lines import (
     anchor_text,
+    joins_words,
     label,
     other_href,
     rel_tokens,
@@ -120,6 +121,8 @@ class PageWalker(BlockWalker):
         """Begin a link. Return the arguments for `end_link`."""
         saved = len(self.links), attributes, self.link_first, self.link_alt, self.carried
         self.links.append(_OPEN)
+        if self.link_end and self.link_end == len(self.pieces):
+            self.pieces.append(" ")
         self.link_first = len(self.pieces)
         if not self.in_links:
             self.line_link = self.link_first
@@ -137,7 +140,11 @@ class PageWalker(BlockWalker):
             if anchor in PERMALINKS and href[:1] == "#":
                 anchor = ""
             elif self.pieces or anchor or not text_node.is_empty_text_node:
+                # entries of a menu, which styles keep apart
+                if self.link_end and self.link_end == len(self.pieces) and joins_words(anchor[:1]):
+                    self.pieces.append(" ")
                 self.pieces.append(text)
+                self.link_end = len(self.pieces) if joins_words(anchor[-1:]) else 0
                 if not self.in_links:
                     self.link_size += len(text)
         self.links.append(
@@ -159,6 +166,7 @@ class PageWalker(BlockWalker):
         if anchor in PERMALINKS and not carried and (attributes.get("href") or "")[:1] == "#":
             del pieces[first:]
             anchor = ""
+        self.link_end = len(pieces) if joins_words(anchor[-1:]) else 0
         self.links[index] = (
             _A,
             attributes.get("href") or other_href(attributes),
