@@ -79,7 +79,9 @@ def indexed(texts: Iterable[tuple[str, str, str]]) -> Iterator[OpenIndex]:
     """Index (URL, language, text): one document each, without title and headings."""
     with tempfile.TemporaryDirectory(prefix="lycosa-across-") as temporary:
         folder = Path(temporary)
-        builder = IndexBuilder(generations.workshop(folder), None, heap_bytes=50_000_000, threads=1)
+        builder = IndexBuilder(
+            generations.staging_folder(folder), None, heap_bytes=50_000_000, threads=1
+        )
         for number, (url, language, text) in enumerate(texts):
             builder.put(
                 IndexedPage(

@@ -62,10 +62,10 @@ def watch(texts: Sequence[str], ignored: tuple[str, ...], pages: int, *, index: 
     spent = matches = characters = 0
 
     class Timed(Watcher):
-        def look(self, visit: Visit, text: str) -> bool:
+        def match_page(self, visit: Visit, text: str) -> bool:
             nonlocal characters
             characters += len(text)
-            return super().look(visit, text)
+            return super().match_page(visit, text)
 
         def take_matches(self) -> list[tuple[Visit, PatternMatch]]:
             nonlocal spent, matches

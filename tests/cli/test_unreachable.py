@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import lycosa
-from lycosa.fetch.handle import speaks_tls
+from lycosa.fetch.handle import accepts_tls
 from tests.cli.conftest import Lycosa
 from tests.cli.test_output import hostile_site
 from tests.servers.certificates import make_certificate
@@ -131,12 +131,12 @@ def test_seeds_without_a_scheme_are_https_if_the_server_supports_tls(tmp_path: P
                 pass
 
         threading.Thread(target=serve, daemon=True).start()
-        assert speaks_tls(f"127.0.0.1:{listener.getsockname()[1]}/path")
+        assert accepts_tls(f"127.0.0.1:{listener.getsockname()[1]}/path")
     with hostile_site() as site:
-        assert not speaks_tls(site.removeprefix("http://"))
-    assert not speaks_tls(f"127.0.0.1:{closed_port()}")
+        assert not accepts_tls(site.removeprefix("http://"))
+    assert not accepts_tls(f"127.0.0.1:{closed_port()}")
     for invalid in ("", "[::1", "a b", "x:99999999"):
-        assert not speaks_tls(invalid)
+        assert not accepts_tls(invalid)
 
 
 LONG, VERY_LONG = ("http://127.0.0.1/" + "x" * length for length in (3_000, 70_000))

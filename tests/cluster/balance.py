@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lycosa.cluster.placement import deal
+from lycosa.cluster.placement import distribute
 from lycosa.store.log.entry import COMMIT
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -48,7 +48,9 @@ def balance(root: Path, workers: int) -> Balance:
         int(partition): float(count)
         for partition, count in frame["partition"].value_counts().iter_rows()
     }
-    assignments = deal(partitions, partitions, {str(number): 0.0 for number in range(workers)})
+    assignments = distribute(
+        partitions, partitions, {str(number): 0.0 for number in range(workers)}
+    )
     shares = [sum(partitions[partition] for partition in held) for held in assignments.values()]
     return Balance(
         tuple(sorted(pages, reverse=True)),

@@ -59,7 +59,9 @@ def lead(
 ) -> tuple[Leadership, Coordinator]:
     """Become the leader of a workspace. Return the leadership and a coordinator."""
     timing = Timing(settings.hold, settings.reassign)
-    leadership = LeaderCandidate(workspace.storage, "leader", "cluster", timing, clock).look()
+    leadership = LeaderCandidate(
+        workspace.storage, "leader", "cluster", timing, clock
+    ).try_to_lead()
     assert leadership is not None
     leadership.touch()
     state = workspace.state()

@@ -111,12 +111,12 @@ def test_poll_after_shutdown_of_its_threads_does_not_raise() -> None:
     threads, clock, answered = ThreadPoolExecutor(1), ManualClock(), Event()
     blocked = threads.submit(answered.wait, 10)
     poll = Poll(lambda: 1, 100, threads, clock)
-    poll.look()  # queued behind the blocked task
+    poll.tick()  # queued behind the blocked task
     threads.shutdown(wait=False, cancel_futures=True)
     answered.set()
     blocked.result()
     for _ in range(3):
-        poll.look()
+        poll.tick()
         clock.advance(1_000)
     assert poll.answer is None
 

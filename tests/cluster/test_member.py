@@ -148,7 +148,11 @@ def test_disconnected_worker_stops_in_time_and_cannot_commit_after_reconnection(
                 CountingWorker,
                 MemberOrder(workspace.root, config, (job,), remote, name, "local", "crawl", True),
             )
-        until(lambda: all(status(member).vitals.progress.pages >= 3 for member in members.values()))
+        until(
+            lambda: all(
+                status(member).worker_status.progress.pages >= 3 for member in members.values()
+            )
+        )
         # Wait for the end of reassignments.
         until(lambda: holders(workspace) == {"near", "far"})
 

@@ -205,7 +205,7 @@ class CoordinatorProcess(Process):
     def turn(self) -> None:
         """Run one iteration of the coordinator thread."""
         if self.leadership is None:
-            self.leadership = self._candidate.look()
+            self.leadership = self._candidate.try_to_lead()
             if self.leadership is None:
                 return
             self.coordinator = Coordinator(

@@ -14,7 +14,7 @@ import pytest
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import ManualClock
 from lycosa.core.records import UrlRow, UrlState, VisitKind
-from lycosa.crawl.admission.remote_links import Way
+from lycosa.crawl.admission.remote_links import Provenance
 from lycosa.crawl.recovery.resume import load
 from lycosa.crawl.state.crawl_state import CrawlPlace, CrawlState
 from lycosa.crawl.state.held_partitions import HeldPartitions, HeldTables
@@ -45,7 +45,7 @@ def crawl(tmp_path: Path) -> Iterator[CrawlState]:
 
 
 def admit(crawl: CrawlState, url: str, depth: int) -> UrlRow:
-    assert not crawl.assignments["default"].gate.admit(url, depth, 0, Way("http://h/"))
+    assert not crawl.assignments["default"].gate.admit(url, depth, 0, Provenance("http://h/"))
     row = crawl.urls.find("default", crawl.identifier.identify(url))
     assert row is not None
     return row

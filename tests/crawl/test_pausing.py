@@ -11,7 +11,7 @@ import pytest
 
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import UsageError
-from lycosa.crawl.session.pausing import PausedByPeople, pause, paused, resume, set_paused
+from lycosa.crawl.session.pausing import ManualPauses, pause, paused, resume, set_paused
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from tests.daemon.daemons import QUICK, RUN, collection, daemon, site
@@ -105,7 +105,7 @@ def test_pause_files(tmp_path: Path) -> None:
         "b": "",
         "c": "",
     }
-    assert PausedByPeople(SystemClock()).look(storage) == {"a", "b", "c"}
+    assert ManualPauses(SystemClock()).read(storage) == {"a", "b", "c"}
     resume(storage, "a")
     resume(storage, "a")
     assert set(paused(storage)) == {"b", "c"}

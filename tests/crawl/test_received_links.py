@@ -12,7 +12,7 @@ from lycosa.core.clock import ManualClock
 from lycosa.core.records import Exchange, Request, UrlId, UrlRow
 from lycosa.crawl.admission import remote_links
 from lycosa.crawl.admission.received_links import RECORD_INTERVAL_MS
-from lycosa.crawl.admission.remote_links import INBOX_LINK, RemoteLinks, Way
+from lycosa.crawl.admission.remote_links import INBOX_LINK, Provenance, RemoteLinks
 from lycosa.crawl.admission.url_filter import FilterResult
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.frontier.rows.row_positions import within
@@ -76,9 +76,9 @@ class Owner:
         depth: int = 2,
         collection: str = "default",
         operation: str = "",
-        way: Way | None = None,
+        way: Provenance | None = None,
     ) -> int:
-        buffers, way = Buffers(), way or Way("http://b.test/", kind="a", first_seen_at=5)
+        buffers, way = Buffers(), way or Provenance("http://b.test/", kind="a", first_seen_at=5)
         for path in paths:
             row = UrlRow(
                 self.identifier.identify(HOST + path),
@@ -141,11 +141,11 @@ def test_rows_are_applied_and_committed_within_seconds_and_only_once(owner: Owne
 
 def test_current_limits_apply_to_received_links(owner: Owner) -> None:
     owner.find("/far", depth=6)
-    owner.find("/hop", way=Way("http://b.test/", redirects=11, kind="redirect"))
+    owner.find("/hop", way=Provenance("http://b.test/", redirects=11, kind="redirect"))
     owner.find(
         "/map.xml",
         operation="sitemap",
-        way=Way("http://b.test/robots.txt", kind="sitemap", priority=1.0),
+        way=Provenance("http://b.test/robots.txt", kind="sitemap", priority=1.0),
     )
     owner.turn()
     urls = owner.urls()
@@ -183,7 +183,7 @@ def test_entries_of_other_workers_cause_no_commit_except_for_vacuum(owner: Owner
 
 
 URL = UrlId("http://a.test/x", "a.test", 1, 2, 3)
-LINK = Way("http://b.test/", kind="a", anchor="x")
+LINK = Provenance("http://b.test/", kind="a", anchor="x")
 
 
 def remote_links_to(rows: list[Row], again_ms: int | None = None) -> RemoteLinks:
@@ -220,7 +220,7 @@ def test_newer_modification_dates_and_submissions_are_sent() -> None:
     links.send(URL, 1, 3_000, LINK._replace(modified_at=600))
     assert [row[-1] for row in rows] == [500, 600]
     for at in (4_000, 5_000):
-        links.send(URL, 1, at, Way(kind=INBOX_LINK, first_seen_at=77))
+        links.send(URL, 1, at, Provenance(kind=INBOX_LINK, first_seen_at=77))
     assert [row[-2] for row in rows[2:]] == [77, 77]
 
 

@@ -15,7 +15,7 @@ from lycosa.config.reading import parse_config
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import ClaimLost, ConfigError, UrlError, UsageError
 from lycosa.crawl.session.planning import CrawlPlan, make_plan, seeds_of
-from lycosa.crawl.session.session import REPARSED, CrawlSession, look_again, open_session
+from lycosa.crawl.session.session import REPARSED, CrawlSession, needs_link_walk, open_session
 from lycosa.crawl.session.submission import Submitted, submit
 from lycosa.crawl.state.task import Job
 from lycosa.store.verify.check import verify
@@ -60,14 +60,16 @@ def test_changed_settings_that_reprocess_stored_links(
     change: dict[str, object], expected: bool
 ) -> None:
     before = collection("default").model_dump(mode="json")
-    assert look_again(before, collection("default", **change).model_dump(mode="json")) is expected
+    assert (
+        needs_link_walk(before, collection("default", **change).model_dump(mode="json")) is expected
+    )
 
 
 def test_depth_limit_and_newer_parser_reprocess_stored_links() -> None:
     limited = collection("default", depth=2).model_dump(mode="json")
-    assert look_again(limited, limited)
+    assert needs_link_walk(limited, limited)
     settings = collection("default").model_dump(mode="json")
-    assert look_again(settings | {REPARSED: 1}, settings)
+    assert needs_link_walk(settings | {REPARSED: 1}, settings)
 
 
 def open_one(workspace: Workspace, seed: str, *settings: str) -> CrawlSession:

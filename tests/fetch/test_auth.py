@@ -14,7 +14,7 @@ from lycosa.core.records import Request
 from lycosa.crawl.policy.request_profiles import referer_for
 from lycosa.fetch.auth import BasicCredentials
 from lycosa.fetch.cookies import MAX_A_DOMAIN, CookieJar, parse_cookie_date
-from lycosa.fetch.login import FORM_TYPE, Form, asks_for_password, read_form
+from lycosa.fetch.login import FORM_TYPE, Form, has_password_field, read_form
 from lycosa.http.fields import without_sessions
 from lycosa.url.domain import Domains, bundled_suffix_list
 from tests.fetch.fetching import allowed, fetch, keep_alive_listener, open_fetcher, run
@@ -170,8 +170,8 @@ def test_form_is_filled_and_encoded() -> None:
 
 
 def test_password_field_is_detected() -> None:
-    assert asks_for_password(b"<INPUT TYPE=PassWord>")
-    assert not asks_for_password(b"<p>your password was changed</p>")
+    assert has_password_field(b"<INPUT TYPE=PassWord>")
+    assert not has_password_field(b"<p>your password was changed</p>")
 
 
 def test_form_is_posted_once_and_the_next_request_is_a_get() -> None:

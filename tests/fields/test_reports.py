@@ -61,10 +61,10 @@ def test_a_selector_that_stops_matching_is_reported(shop: Shop) -> None:
     shop.commit(0, *[WITH_PRICE] * 40)
     health = shop.health()
     shop.commit(0, *[WITHOUT_PRICE] * (MIN_PAGES - 1))
-    health.look()
+    health.refresh()
     assert shop.reports == []
     shop.commit(20, *[WITHOUT_PRICE] * 15)
-    health.look()
+    health.refresh()
     [warning] = shop.reports
     assert warning.startswith(
         "warning: items: product.price of shop (.price) selects nothing on the last 10 pages of "
@@ -76,13 +76,13 @@ def test_a_selector_that_stops_matching_is_reported(shop: Shop) -> None:
 def test_a_change_within_one_crawl_is_reported(shop: Shop) -> None:
     health = shop.health()
     shop.commit(0, *[WITH_PRICE] * 30)
-    health.look()
+    health.refresh()
     shop.commit(100, *[WITHOUT_PRICE] * 25)
-    health.look()
+    health.refresh()
     assert ["30 of 30 pages before" in report for report in shop.reports] == [True]
     shop.commit(200, WITH_PRICE)
     shop.commit(300, *[WITHOUT_PRICE] * 25)
-    health.look()
+    health.refresh()
     assert len(shop.reports) == 2  # it had recovered
 
 
@@ -90,7 +90,7 @@ def test_an_item_selector_that_stops_matching_is_reported(shop: Shop) -> None:
     shop.commit(0, *[WITH_PRICE] * 40)
     health = shop.health()
     shop.commit(0, *[None] * 15)
-    health.look()
+    health.refresh()
     [warning] = shop.reports
     assert warning.startswith("warning: items: product of shop (.p) selects nothing on the last 10")
 
@@ -99,10 +99,10 @@ def test_each_host_is_counted_separately(shop: Shop) -> None:
     shop.commit(0, *[WITH_PRICE] * 40)
     health = shop.health()
     shop.commit(0, *[WITHOUT_PRICE] * 50, host="other.test")
-    health.look()
+    health.refresh()
     assert shop.reports == []
     shop.commit(50, *[WITHOUT_PRICE] * 120, host="other.test")
-    health.look()
+    health.refresh()
     [warning] = shop.reports
     assert "on the last 160 pages of other.test, and never did; check the selector" in warning
 
@@ -114,7 +114,7 @@ def test_missing_values_are_reported_only_if_unlikely_by_chance(
     shop.commit(0, *[*[WITH_PRICE] * rare, *[WITHOUT_PRICE] * (40 - rare)])
     health = shop.health()
     shop.commit(100, *[WITHOUT_PRICE] * 40)
-    health.look()
+    health.refresh()
     assert bool(shop.reports) is reported
 
 
@@ -122,7 +122,7 @@ def test_the_number_of_reported_problems_is_limited(shop: Shop) -> None:
     problem = ItemProblem("price", ".price", "ask us", "not a number")
     health = shop.health()
     shop.commit(0, *[Item("shop", "product", 0, problems=(problem,))] * (MAX_REPORTED + 5))
-    health.look()
+    health.refresh()
     health.summarize()
     *lines, summary = shop.reports
     assert len(lines) == MAX_REPORTED

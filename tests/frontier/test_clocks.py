@@ -186,7 +186,7 @@ def test_burst_uses_one_connection_of_its_domain() -> None:
 def test_tidy_keeps_the_state_of_an_unfinished_burst() -> None:
     clocks = Clocks(ClockRules(burst=2))
     fetch(clocks, 1, 0, 10, 1_000, may_burst=True)
-    clocks.tidy(100)
+    clocks.remove_expired(100)
     fetch(clocks, 1, 100, 10, 1_000, may_burst=True)
     assert clocks.ready_at(1, SITE) == 2_110
     fetch(clocks, 1, 3_000, 10, 1_000, may_burst=True)
@@ -237,10 +237,10 @@ def test_unneeded_clocks_are_removed() -> None:
     assert len(clocks) < 8_192  # a few hundred hosts pause at the same time
     clocks.started(7, SITE, 200_000)
     clocks.delay(9, 200_000, 10**9)
-    clocks.tidy(10**8)
+    clocks.remove_expired(10**8)
     assert len(clocks) == 3
     clocks.finished(7, SITE, 10**8, 1_000)
-    clocks.tidy(10**8 + 2_000)
+    clocks.remove_expired(10**8 + 2_000)
     assert len(clocks) == 1
 
 
@@ -382,7 +382,7 @@ class ClockMachine(RuleBasedStateMachine):
 
     @rule()
     def tidy(self) -> None:
-        self.clocks.tidy(self.now)
+        self.clocks.remove_expired(self.now)
 
     @rule(
         clock_shift=st.sampled_from((0, 10**6, 10**12)),

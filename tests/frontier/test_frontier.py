@@ -269,8 +269,8 @@ def test_host_with_an_availability_check_in_flight_is_not_parked() -> None:
     queued = frontier.start_unqueued(1, "h1", 0)
     frontier.open_host(host_row(1))
     frontier.delay(1, 0, 10**9)
-    turnover.make_room(1, 0, ())
+    turnover.free_capacity(1, 0, ())
     assert parked == []
     frontier.finish_unqueued(1, "h1", 5, 0, queued=queued)
-    turnover.make_room(1, 10, ())
+    turnover.free_capacity(1, 10, ())
     assert parked == [1]

@@ -287,13 +287,13 @@ def test_server_first_visits_every_known_host_before_any_second_visit(
             session = session_of(workspace, web, [collection], hosts=hosts, urls=urls)
         crawl(session)
     assert Counter(web.requests) == Counter(list(pages))
-    firsts = [
+    first_urls = [
         index
         for index, (host, _) in enumerate(web.requests)
         if host not in {other for other, _ in web.requests[:index]}
     ]
     # while the last hosts wait for their robots.txt, others may be visited again
-    assert firsts[-1] < len(sizes) + 2 * hosts
+    assert first_urls[-1] < len(sizes) + 2 * hosts
 
 
 def test_domain_with_many_hosts_does_not_use_all_active_slots(tmp_path: Path) -> None:

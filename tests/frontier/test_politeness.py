@@ -32,8 +32,8 @@ from lycosa.frontier.politeness.latency import (
     MAX_SLOW_DOWN,
     NOISE_MS,
     LatencyTracker,
+    initial_latency,
     observe,
-    remembered,
     slow_down,
 )
 
@@ -331,12 +331,12 @@ def test_slowness_is_detected_despite_noise(seed: int) -> None:
 
 
 def test_usual_latency_survives_a_restart() -> None:
-    latency = remembered(after([150.0] * 50).usual_ms)
+    latency = initial_latency(after([150.0] * 50).usual_ms)
     assert latency.usual_ms == pytest.approx(150)
     assert latency.samples == LEARNING
     assert slow_down(latency) == 1.0
     assert slow_down(after([1_500.0] * 20, latency)) > 2.0
-    assert remembered(0) == LatencyTracker()
+    assert initial_latency(0) == LatencyTracker()
 
 
 @given(st.lists(st.floats(0, 1e9), max_size=60))

@@ -116,10 +116,10 @@ def test_first_visits_and_revisits_alternate(tmp_path: Path, urls: int) -> None:
         tmp_path, tree(1, 40, 3), 1.5, collection(recrawl="age", max_age="5m"), urls=urls
     )
     pages = [page for page, _ in requests]
-    firsts = [index for index, page in enumerate(pages) if page not in pages[:index]]
-    assert len(firsts) == 40, "not every page was visited"
-    mixed = pages[10 : firsts[-1] + 1]
-    assert 0.4 <= (sum(index >= 10 for index in firsts)) / len(mixed) <= 0.6, (
+    first_urls = [index for index, page in enumerate(pages) if page not in pages[:index]]
+    assert len(first_urls) == 40, "not every page was visited"
+    mixed = pages[10 : first_urls[-1] + 1]
+    assert 0.4 <= (sum(index >= 10 for index in first_urls)) / len(mixed) <= 0.6, (
         "first visits and revisits do not alternate"
     )
     for page in set(pages):  # the page that is due earliest comes next, so all are revisited

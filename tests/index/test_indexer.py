@@ -33,7 +33,7 @@ from tests.waiting import until
 
 
 def files(corpus: Corpus) -> list[str]:
-    return sorted(os.listdir(generations.workshop(corpus.root)))
+    return sorted(os.listdir(generations.staging_folder(corpus.root)))
 
 
 def test_empty_workspace_has_an_empty_index(corpus: Corpus) -> None:
@@ -291,7 +291,7 @@ def test_index_of_another_log_is_rebuilt(corpus: Corpus, tmp_path: Path) -> None
     corpus.commit_and_index([("http://a.test/1", page("words"))])
     other = Corpus(str(tmp_path / "other"))
     other.commit([("http://b.test/1", page("words"))])
-    generations.workshop(corpus.root).rename(generations.workshop(other.root))
+    generations.staging_folder(corpus.root).rename(generations.staging_folder(other.root))
     assert other.index().rebuilt == "it was built from another log"
     assert other.urls("words") == ["http://b.test/1"]
 
@@ -321,7 +321,7 @@ def test_second_indexer_is_an_error(corpus: Corpus) -> None:
 
 def test_left_over_build_folders_are_removed(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("words"))])
-    folder = generations.workshop(corpus.root)
+    folder = generations.staging_folder(corpus.root)
     (folder / ".build-work-old").mkdir(parents=True)
     (folder / ".build-work-old" / "x.store").write_bytes(b"junk")
     corpus.index()
@@ -334,7 +334,7 @@ def test_merged_segments_are_released_between_updates(corpus: Corpus) -> None:
         for number in range(8):  # the last one starts a merge
             corpus.commit([(f"http://a.test/{number}", page(f"words of page {number}"))])
             indexer.update(suggestions=False)
-        (folder,) = generations.workshop(corpus.root).glob(".build-work-*")
+        (folder,) = generations.staging_folder(corpus.root).glob(".build-work-*")
         deleted = re.compile(rf"{folder}.*\(deleted\)$", re.MULTILINE)
         until(
             lambda: (

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lycosa
-from lycosa.fetch.login import asks_for_password, read_form
+from lycosa.fetch.login import has_password_field, read_form
 from lycosa.page.dates import parse_date
 from lycosa.page.feeds.sitemap import read_sitemap
-from lycosa.page.parse import ParseOptions, parse_page, understands
+from lycosa.page.parse import ParseOptions, can_parse, parse_page
 from tests.page.dates import ms
 
 URL = "http://www.example.org/dir/page.html"
@@ -63,7 +63,7 @@ def test_title_text_and_links_of_a_page() -> None:
     ),
 )
 def test_no_bytes_raise_and_the_result_is_the_same_twice(payload: bytes, content_type: str) -> None:
-    understands(content_type, payload)
+    can_parse(content_type, payload)
     page = parse_page(payload, url=URL, content_type=content_type)
     assert page == parse_page(payload, url=URL, content_type=content_type)
     assert all(link.target.startswith(("http://", "https://")) for link in page.links)
@@ -86,7 +86,7 @@ def test_no_bytes_raise_and_the_result_is_the_same_twice(payload: bytes, content
     ],
 )
 def test_understood_media_types(content_type: str, payload: bytes, expected: bool) -> None:
-    assert understands(content_type, payload) is expected
+    assert can_parse(content_type, payload) is expected
 
 
 @pytest.mark.parametrize(
@@ -453,7 +453,7 @@ def test_markup_nested_in_a_feed(wrapping: str) -> None:
         "http://a.test/",
         "password",
     )
-    assert asks_for_password(b"<form><input type=password>" + b"<div>" * 200_000)
+    assert has_password_field(b"<form><input type=password>" + b"<div>" * 200_000)
     assert time.process_time() - started < 20  # 60 s and more without a limit
 
 

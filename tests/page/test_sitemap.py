@@ -14,9 +14,9 @@ from lycosa.page.feeds.sitemap import (
     MAX_BYTES,
     Sitemap,
     SitemapEntry,
+    may_list,
     parse_w3c_date,
     read_sitemap,
-    speaks_for,
 )
 from tests.page.dates import ms
 
@@ -211,11 +211,11 @@ def test_memory_for_a_gzip_bomb_is_bounded() -> None:
 
 @pytest.mark.proves("limits-sitemaps")
 def test_sitemap_urls_of_other_hosts_need_permission() -> None:
-    assert speaks_for(BASE, "http://www.example.org:8080/a")
-    assert not speaks_for(BASE, "https://example.org/a")
-    assert speaks_for(BASE, "https://example.org/a", {"example.org"})
-    assert not speaks_for(BASE, "https://other.org/a", {"example.org"})
-    assert not speaks_for(BASE, "ftp://www.example.org/a")
+    assert may_list(BASE, "http://www.example.org:8080/a")
+    assert not may_list(BASE, "https://example.org/a")
+    assert may_list(BASE, "https://example.org/a", {"example.org"})
+    assert not may_list(BASE, "https://other.org/a", {"example.org"})
+    assert not may_list(BASE, "ftp://www.example.org/a")
 
 
 @pytest.mark.parametrize(

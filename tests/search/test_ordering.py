@@ -19,8 +19,8 @@ from lycosa.search.ranking.ordering import (
     MAX_WINDOWS,
     WINDOW,
     Ranked,
+    diversify_hosts,
     freshness,
-    hosts_apart,
     in_windows,
     listing,
 )
@@ -97,7 +97,7 @@ def test_first_pages_of_each_host_precede_the_others() -> None:
         Ranked(1.0 - place / 100, place, host, 0)
         for place, host in enumerate([1, 1, 1, 2, 1, 3, 2, 2])
     ]
-    assert [page.place for page in hosts_apart(block, attrgetter("host"), 2)] == [
+    assert [page.place for page in diversify_hosts(block, attrgetter("host"), 2)] == [
         0,
         1,
         3,
@@ -107,7 +107,7 @@ def test_first_pages_of_each_host_precede_the_others() -> None:
         4,
         7,
     ]
-    assert [page.place for page in hosts_apart(block, attrgetter("host"), 1)] == [
+    assert [page.place for page in diversify_hosts(block, attrgetter("host"), 1)] == [
         0,
         3,
         5,

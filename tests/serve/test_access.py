@@ -23,7 +23,7 @@ from lycosa.core.errors import UsageError
 from lycosa.serve.app import create_app
 from lycosa.serve.web.access import COOKIE, GUESSES_A_MINUTE, Access
 from lycosa.serve.web.concurrency import RequestKind, request_kind
-from lycosa.serve.web.login import own_path
+from lycosa.serve.web.login import safe_path
 from lycosa.serve.web.rate_limits import RateLimiter, is_loopback, network_of
 from lycosa.store.coordination.owner import own
 from lycosa.store.storage.storage import open_storage
@@ -278,7 +278,7 @@ def test_network_of_an_address(address: str, network: str) -> None:
     ],
 )
 def test_redirect_after_sign_in_stays_on_this_server(target: str) -> None:
-    assert own_path(target) == "/"
+    assert safe_path(target) == "/"
 
 
 def test_token_command(root: str, tokens: Tokens) -> None:

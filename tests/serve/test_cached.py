@@ -15,7 +15,7 @@ from lycosa.cli.main import app as program
 from lycosa.commands.inspection.status import workspace_status
 from lycosa.serve.app import create_app
 from lycosa.serve.captures.cached import FRAME_POLICY, RAW_POLICY, cached_address, file_name
-from lycosa.serve.captures.sanitizer import MOST_BYTES, safe_page
+from lycosa.serve.captures.sanitizer import MAX_BYTES, safe_page
 from lycosa.serve.web.security import SECURITY_HEADERS
 from lycosa.store.exclusion.purge import exclude
 from lycosa.store.workspace import Workspace
@@ -214,7 +214,7 @@ def test_downloads_have_safe_file_names(client: Client) -> None:
 @pytest.mark.proves("limits-decompression")
 def test_decompression_bomb_is_truncated(client: Client) -> None:
     answer = client.get("/cached/raw", {"url": f"{BASE}bomb"})
-    assert MOST_BYTES * 0.9 < len(answer.content) < MOST_BYTES * 1.1
+    assert MAX_BYTES * 0.9 < len(answer.content) < MAX_BYTES * 1.1
     assert "truncated" in client.get("/cached", {"url": f"{BASE}bomb"}).text
 
 

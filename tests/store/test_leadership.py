@@ -45,7 +45,7 @@ def candidate(workspace: Workspace, clock: ManualClock, cluster: str = "c") -> L
 
 
 def become_leader(workspace: Workspace, clock: ManualClock, cluster: str = "c") -> Leadership:
-    leadership = candidate(workspace, clock, cluster).look()
+    leadership = candidate(workspace, clock, cluster).try_to_lead()
     assert leadership is not None
     return leadership
 
@@ -77,13 +77,13 @@ def test_another_cluster_waits_until_the_leader_note_is_stale(
     for _ in range(20):
         clock.advance(500)
         first.touch()
-        assert other.look() is None
+        assert other.try_to_lead() is None
     assert other.rival is not None
     assert other.rival.cluster == "c"
     clock.advance(TIMING.reassign - 1)
-    assert other.look() is None
+    assert other.try_to_lead() is None
     clock.advance(1)
-    second = other.look()
+    second = other.try_to_lead()
     assert second is not None
     assert (second.epoch, second.clean) == (2, False)
     assert second.answers_from == clock.monotonic_ms() + TIMING.hold
@@ -132,7 +132,7 @@ def test_late_note_of_an_old_leader_does_not_end_the_new_one(
     assert note is not None
     second = become_leader(workspace, clock)
     workspace.storage.replace(NOTE, note)
-    assert candidate(workspace, clock, "other").look() is None
+    assert candidate(workspace, clock, "other").try_to_lead() is None
     clock.advance(TIMING.reassign // 6)
     assert second.touch()
 
@@ -143,7 +143,9 @@ def test_only_one_of_many_candidates_wins_an_epoch(workspace: Workspace) -> None
 
     def run(number: int) -> None:
         name = str(number)
-        leadership = LeaderCandidate(workspace.storage, name, name, TIMING, SystemClock()).look()
+        leadership = LeaderCandidate(
+            workspace.storage, name, name, TIMING, SystemClock()
+        ).try_to_lead()
         if leadership is not None:
             leaderships.append(leadership)
 
@@ -174,7 +176,7 @@ def test_candidate_that_paused_during_many_epochs_does_not_lead(
         return create(workspace.storage, relative, content, **more)
 
     monkeypatch.setattr(type(workspace.storage), "create", create_late)
-    assert paused.look() is None
+    assert paused.try_to_lead() is None
     assert newest_epoch(workspace.storage) == RETAINED_EPOCHS + 3
 
 
@@ -183,7 +185,7 @@ def test_single_crawl_is_refused_during_a_cluster_crawl_and_starts_after_its_lea
     workspace: Workspace,
 ) -> None:
     timing = Timing(hold=250, reassign=500)
-    leadership = LeaderCandidate(workspace.storage, "leader", "c", timing).look()
+    leadership = LeaderCandidate(workspace.storage, "leader", "c", timing).try_to_lead()
     assert leadership is not None
     ending = threading.Event()
 

@@ -90,7 +90,7 @@ def test_every_hundredth_entry_has_a_snapshot_equal_to_the_replayed_entries(
     assert opened.document() == replayed.document()
     assert opened.head == 350
     assert opened.excluded("http://www.example.org/private/x", "www.example.org")
-    assert opened.unfruitful_claims([3]) == replayed.unfruitful_claims([3]) > 300
+    assert opened.failed_claims([3]) == replayed.failed_claims([3]) > 300
     assert sorted(name for name in os.listdir(aged.path("log")) if "snapshot" in name) == [
         "00000100.snapshot",
         "00000200.snapshot",

@@ -27,7 +27,7 @@ from lycosa.translation.parallel_texts import tmx, two_columns, two_files
 from lycosa.translation.source import Sources
 from lycosa.translation.table import TableInfo, TranslationTable, analyzers, sound, write_table
 from lycosa.translation.terms import Vocabulary, written_key
-from lycosa.translation.word_alignment import Learned, learn
+from lycosa.translation.word_alignment import LearnedTranslations, learn
 from tests.servers.system import require_file
 from tests.text.data import DATA, sib200_numbered
 
@@ -227,7 +227,7 @@ def test_any_texts_can_be_aligned(one: str, other: str) -> None:
         assert there.strip()
 
 
-def learned_from_sib200(source: str, target: str) -> Learned:
+def learned_from_sib200(source: str, target: str) -> LearnedTranslations:
     """Return the translations learned from the training part of SIB-200."""
     pairs = zip(sib200_numbered(source), sib200_numbered(target), strict=True)
     return learn(
@@ -238,7 +238,7 @@ def learned_from_sib200(source: str, target: str) -> Learned:
 
 
 def table(
-    folder: Path, source: str, target: str, learned: Learned, name: str = "test"
+    folder: Path, source: str, target: str, learned: LearnedTranslations, name: str = "test"
 ) -> TranslationTable:
     path = folder / f"{name}-{source}-{target}.sqlite"
     info = TableInfo(name, "learned", source, target, 0, analyzers(source, target))
@@ -284,7 +284,7 @@ def test_unknown_words_are_translated_like_similar_words(russian: TranslationTab
 
 
 def test_names_are_translated_by_their_sound(tmp_path: Path) -> None:
-    learned = Learned(
+    learned = LearnedTranslations(
         [("president", "путин", 0.5)], {"president": "president"}, {"путин": "Путин"}, 1
     )
     assert sound("Путин") == "putin"
@@ -323,7 +323,7 @@ def test_learning_is_deterministic_and_independent_of_the_order() -> None:
         for one, _, _ in learned.pairs
     }
     assert (best["house"], best["book"]) == ("haus", "buch")
-    assert learn([], one, other) == Learned([], {}, {}, 0)
+    assert learn([], one, other) == LearnedTranslations([], {}, {}, 0)
 
 
 def test_invalid_table_files_are_errors(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_invalid_table_files_are_errors(tmp_path: Path) -> None:
     for path in (broken, empty, tmp_path / "absent.sqlite"):
         with pytest.raises(WorkspaceError, match="not a translation table"):
             TranslationTable(path)
-    table(tmp_path, "en", "de", Learned([("a", "b", 1.0)], {}, {}, 1), "later").close()
+    table(tmp_path, "en", "de", LearnedTranslations([("a", "b", 1.0)], {}, {}, 1), "later").close()
     with sqlite3.connect(tmp_path / "later-en-de.sqlite") as database:
         database.execute("UPDATE about SET value = '9' WHERE key = 'format'")
     database.close()

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from lycosa.config.settings import IndexSettings
-from lycosa.graph.builder import make_anew, make_generation
+from lycosa.graph.builder import make_generation, rebuild_graph
 from lycosa.graph.generation import newest as newest_graph
 from lycosa.index.generation import newest
 from lycosa.index.indexer import Indexer
@@ -117,7 +117,7 @@ def run_scenario(workspace: Workspace, history: History, recorder: CallObserver)
         recorder.mark("entry", history.head)
         recorder.mark("index", _index(workspace, history))
         assert purge(workspace, [f"host:{BAD}"]).complete
-        make_anew(workspace)
+        rebuild_graph(workspace)
         recorder.mark("entry", history.head)
         recorder.mark("purged", 1)
         recorder.mark("index", _index(workspace, history))
@@ -183,7 +183,7 @@ def assert_work_continues(workspace: Workspace, why: str) -> None:
     assert workspace.state().counters["served"] == 1, why
     assert not compact(workspace, CompactionSettings(gather=2), whole=True).gave_up, why
     assert purge(workspace, [f"host:{BAD}"]).complete, why
-    make_anew(workspace)
+    rebuild_graph(workspace)
     vacuum(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=LATER)
     assert secrets(workspace) == [], why
     assert_archive_matches(workspace)

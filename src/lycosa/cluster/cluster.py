@@ -54,7 +54,7 @@ class ClusterOptions:
 
 
 class Cluster:
-    """A coordinator and its workers. Call `look` often, `close` in any case."""
+    """A coordinator and its workers. Call `tick` often, `close` in any case."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Cluster:
             options.ends,
             options.walk,
         )
-        self.crew = WorkerSupervision(
+        self.supervision = WorkerSupervision(
             engine,
             member,
             options.workers,
@@ -121,18 +121,18 @@ class Cluster:
             clock,
         )
 
-    def look(self) -> None:
+    def tick(self) -> None:
         """Supervise workers and poll the coordinator.
 
         Raises:
-            OwnedError: another cluster uses this workspace; and errors of `WorkerSupervision.look`.
+            OwnedError: another cluster uses this workspace; and errors of `WorkerSupervision.tick`.
         """
         now = self._clock.monotonic_ms()
-        self._poll.look()
-        self.crew.look(now)
+        self._poll.tick()
+        self.supervision.tick(now)
         if now >= self._next_report_ms:
             self._next_report_ms = now + _REPORT_EVERY_MS
-            self.coordinator.send("nodes", [asdict(node) for node in self.crew.nodes])
+            self.coordinator.send("nodes", [asdict(node) for node in self.supervision.nodes])
             if self._stop:
                 self.coordinator.send("stop", self._stop)
         status = self._poll.answer or {}
@@ -142,14 +142,14 @@ class Cluster:
                 "stop it or use another workspace (-w DIR)"
             )
         if status.get("why"):
-            self.crew.start_no_more()
+            self.supervision.stop_restarting()
 
     @property
     def working(self) -> bool:
         """Whether a worker holds its lease, and partitions, under the settings of this cluster."""
         return any(
             place.status is not None and place.status.holds and place.status.partitions
-            for place in self.crew.places
+            for place in self.supervision.places
         )
 
     @property
@@ -160,26 +160,26 @@ class Cluster:
     @property
     def trouble(self) -> str:
         """The current problem; "" if there is none."""
-        return str((self._poll.answer or {}).get("failure") or "") or self.crew.trouble
+        return str((self._poll.answer or {}).get("failure") or "") or self.supervision.trouble
 
     @property
     def ended(self) -> bool:
         """Whether all workers have been stopped and have ended."""
-        return bool(self._stop or self.why) and not self.crew.working
+        return bool(self._stop or self.why) and not self.supervision.working
 
     def stop(self, reason: str = "stopped") -> None:
-        """Stop all workers after a commit. Continue to call `look` until `ended`."""
+        """Stop all workers after a commit. Continue to call `tick` until `ended`."""
         self._stop = self._stop or reason
         self.coordinator.send("stop", self._stop)
-        self.crew.leave()
+        self.supervision.leave()
 
-    def vitals(self) -> list[WorkerStatus]:
+    def worker_statuses(self) -> list[WorkerStatus]:
         """Return the state of all workers, including ended ones."""
-        return list(self.crew.vitals())
+        return list(self.supervision.worker_statuses())
 
     def close(self) -> None:
         """Kill all processes; the coordinator returns its lease first if it can."""
-        self.crew.close()
+        self.supervision.close()
         if self.ended:
             with suppress(Unreachable):
                 self.coordinator.ask("close", timeout_s=_POLL_S)

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lycosa.cluster.member_state import MemberState
-from lycosa.cluster.placement import deal, moves, weights
+from lycosa.cluster.placement import distribute, moves, weights
 from lycosa.cluster.quota_leases import PageBudget, QuotaLeases
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import Clock
@@ -86,11 +86,11 @@ class Coordinator:
         self._settle_ms = plan.settle_ms
         self._lock = threading.Lock()
         self._number = leadership.epoch * _NUMBERS
-        self._gives_from = leadership.assigns_from
+        self._assigns_from = leadership.assigns_from
         self._advanced_at = clock.monotonic_ms()
-        self._dealt = not leadership.clean  # else workers have had `reassign` to report
+        self._distributed = not leadership.clean  # else workers have had `reassign` to report
         self._first_join: int | None = None
-        self._dealt_at = clock.monotonic_ms()
+        self._distributed_at = clock.monotonic_ms()
         self._next_move = 0
         # partition that is being moved -> its next owner, and since when
         self._reserved: dict[int, tuple[str, int]] = {}
@@ -128,7 +128,7 @@ class Coordinator:
         with self._lock:
             member = self.members.get(worker)
             if member is not None:
-                member.die()
+                member.mark_dead()
                 self._dismiss(member)
                 if certain:
                     self._forget(member)
@@ -209,7 +209,7 @@ class Coordinator:
         """Remove silent workers, then place partitions. `now`: monotonic ms."""
         if not self._leadership.holds or now - self._advanced_at > self._settings.hold // 2:
             # This process was suspended: living workers need time to report.
-            self._gives_from = max(self._gives_from, now + self._settings.hold)
+            self._assigns_from = max(self._assigns_from, now + self._settings.hold)
         self._advanced_at = now
         self._working = sum(each.working for each in self.members.values())
         for member in [
@@ -219,7 +219,7 @@ class Coordinator:
         ]:
             self._dismiss(member)
             self._forget(member)
-        if not self.ended and self._leadership.holds and now >= self._gives_from:
+        if not self.ended and self._leadership.holds and now >= self._assigns_from:
             self._place(now)
 
     # -- members
@@ -274,7 +274,7 @@ class Coordinator:
             soon=not stop
             and (
                 waits
-                or not (self._dealt and member.settled)
+                or not (self._distributed and member.settled)
                 or (bool(self._quotas) and not member.ping.ready)
                 or (self._ends and member.ping.idle)  # the crawl may be about to end
             ),
@@ -338,11 +338,11 @@ class Coordinator:
         }
         if not active:
             return
-        if not self._dealt:
+        if not self._distributed:
             first = self._first_join if self._first_join is not None else now
             if len(active) < self._expected and now - first < self._settle_ms:
                 return
-            self._dealt, self._dealt_at = True, now
+            self._distributed, self._distributed_at = True, now
         self._deliver(active, now)
         occupied = set(self._reserved).union(
             *(each.exposed.keys() | each.assigned for each in self.members.values())
@@ -354,7 +354,7 @@ class Coordinator:
                 worker: sum(weight[partition] for partition in self._future(worker))
                 for worker in active
             }
-            for worker, partitions in deal(free, weight, loads).items():
+            for worker, partitions in distribute(free, weight, loads).items():
                 active[worker].assigned |= partitions
         self._balance(active, now)
 
@@ -411,7 +411,8 @@ class Coordinator:
             return
         longest = self._settings.hold if without_work else 2 * self._settings.hold
         self._next_move = now + min(
-            max((now - self._dealt_at) // _MOVES_APART, 2 * self._settings.ping_interval), longest
+            max((now - self._distributed_at) // _MOVES_APART, 2 * self._settings.ping_interval),
+            longest,
         )
         for partition, taker in chosen.items():
             for each in active.values():

@@ -125,7 +125,7 @@ class CoordinatorService:
             pause_s if self._leadership is not None else min(pause_s, 0.2)
         ):
             try:
-                self._look()
+                self._supervise()
                 self._failure = ""
             except OSError as error:  # storage is unavailable: leases expire
                 self._failure = f"{type(error).__name__}: {error.strerror or 'storage failed'}"
@@ -141,9 +141,9 @@ class CoordinatorService:
                 if self._coordinator.done or not self._coordinator.members:
                     self._leadership.end()
 
-    def _look(self) -> None:
+    def _supervise(self) -> None:
         if self._leadership is None:
-            self._leadership = self._candidate.look()
+            self._leadership = self._candidate.try_to_lead()
         leadership = self._leadership
         if leadership is None or leadership.lost:
             return

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from lycosa.cluster.engine import Remote, Unreachable
-from lycosa.cluster.walking_shared import WalkOrder, take_part
+from lycosa.cluster.walking_shared import WalkOrder, join_walk
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ClaimLost, LycosaError, UsageError
@@ -75,7 +75,7 @@ class MemberStatus:
     worker: str
     pid: int
     ended: bool
-    vitals: WorkerStatus
+    worker_status: WorkerStatus
     failure: ChildReport | None = None
     holds: bool = False
     partitions: int = 0
@@ -101,7 +101,7 @@ class ClusterWorker:
         self._wake = threading.Event()
         self._failure: ChildReport | None = None
         self._former = Progress(self._clock.monotonic_ms())  # of earlier claims
-        self._vitals = WorkerStatus(self._former, {}, frozenset())
+        self._worker_status = WorkerStatus(self._former, {}, frozenset())
         self._last_commit: tuple[int, str] | None = None
         self._rate = Rate(self._clock)
         self._idle = False
@@ -124,7 +124,7 @@ class ClusterWorker:
             self.name,
             os.getpid(),
             self._ended.is_set(),
-            self._vitals,
+            self._worker_status,
             self._failure,
             self._lease.holds,
             len(self._intent),
@@ -188,11 +188,11 @@ class ClusterWorker:
             granted,
             extra,
             waiting,
-            {**figures([self._vitals]), "pid": os.getpid()},
+            {**figures([self._worker_status]), "pid": os.getpid()},
             acknowledged=answer_number,
             ready=ready,
             leaving=self._leaving or self._ended.is_set(),
-            fetched=self._vitals.progress.pages,
+            fetched=self._worker_status.progress.pages,
         )
 
     def _obey(self) -> None:
@@ -268,8 +268,8 @@ class ClusterWorker:
                 done = True
                 return
             if self._order.walk is not None:
-                take_part(session, self._order.walk)
-            self._look(session, rest, "loading the stored state")
+                join_walk(session, self._order.walk)
+            self._update_status(session, rest, "loading the stored state")
             session.load()
             with self._lock:
                 self._ready = True
@@ -284,27 +284,27 @@ class ClusterWorker:
             session.close()
             if done:
                 session.claim.release()
-            self._take_leave(session, rest)
+            self._clear_session(session, rest)
 
-    def _take_leave(self, session: CrawlSession, rest: CrawlPause) -> None:
-        self._look(session, rest, "")
-        self._former = self._vitals.progress
+    def _clear_session(self, session: CrawlSession, rest: CrawlPause) -> None:
+        self._update_status(session, rest, "")
+        self._former = self._worker_status.progress
         with self._lock:
             self._session, self._claim, self._ready, self._intent = None, 0, False, frozenset()
 
     def _tick(self, session: CrawlSession, rest: CrawlPause) -> None:
         session.inbox.apply()
-        rest.look(session)
-        self._look(session, rest, rest.message)
+        rest.update(session)
+        self._update_status(session, rest, rest.message)
         self._obey()
 
-    def _look(self, session: CrawlSession, rest: CrawlPause, message: str) -> None:
+    def _update_status(self, session: CrawlSession, rest: CrawlPause, message: str) -> None:
         """Update the state that pings and the driver read."""
         progress = continued(self._former, session.worker.progress)
         pages = {
             name: (each.added, each.in_flight) for name, each in session.crawl.assignments.items()
         }
-        self._vitals = WorkerStatus(
+        self._worker_status = WorkerStatus(
             progress,
             pages,
             rest.paused_collections,

@@ -35,7 +35,7 @@ class MemberState:
         """Store the newest ping."""
         self.ping = ping
 
-    def die(self) -> None:
+    def mark_dead(self) -> None:
         """Record that the process is dead."""
         self.gone = True
 

@@ -44,7 +44,7 @@ def weights(waiting: Mapping[int, int], partitions: int) -> dict[int, float]:
     }
 
 
-def deal(
+def distribute(
     free: Iterable[int], weight: Mapping[int, float], loads: Mapping[str, float]
 ) -> dict[str, set[int]]:
     """Give each free partition to the least loaded worker, heaviest first.

@@ -32,7 +32,7 @@ class Poll(Generic[Answer]):
         self.answered_ms = clock.monotonic_ms()
         self.trouble = ""
 
-    def look(self) -> None:
+    def tick(self) -> None:
         """Store the result of a finished call, and start the next if it is due.
 
         Raises the exceptions of the call, except `Unreachable`.

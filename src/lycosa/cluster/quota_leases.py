@@ -56,7 +56,7 @@ class _Lease:
     granted: dict[str, int]
     number: int = 0  # of the last reply
     ready: bool = False
-    without_work: bool = True
+    has_work: bool = True
     added: Mapping[str, int] = field(default_factory=dict)
 
     def record(self, ping: Ping, reported: Mapping[str, int]) -> None:
@@ -67,7 +67,7 @@ class _Lease:
 
     def observe(self, ping: Ping) -> None:
         self.ready = self.ready or ping.ready
-        self.without_work = not ping.idle and not ping.leaving
+        self.has_work = not ping.idle and not ping.leaving
         self.added = dict(ping.added)
 
     def give(self, granted: dict[str, int], number: int) -> None:
@@ -208,12 +208,10 @@ class QuotaLeases:
         ended = sum(self._open(each, other.most, name) for each, (_, other) in self._ended.items())
         left = max(0, self._budgets[name].pages - self._committed[name] - ended)
         others = [
-            number
-            for number, other in self._living.items()
-            if number != claim and other.without_work
+            number for number, other in self._living.items() if number != claim and other.has_work
         ]
         share = math.ceil(left / (len(others) + 1))
-        if not lease.without_work:
+        if not lease.has_work:
             return min(granted, max(lease.added.get(name, 0), used))
         open_now = self._open(claim, lease.most, name)
         free = self._budgets[name].pages - self.bound(name)

@@ -70,11 +70,11 @@ class WalkOrder:
     folder: str = ""
 
 
-def take_part(session: CrawlSession, order: WalkOrder) -> None:
+def join_walk(session: CrawlSession, order: WalkOrder) -> None:
     """Restrict a worker's session to a walk. Call it before the session loads."""
     walk = Walk(session, order.collection, order.start)
     if order.folder:
-        session.hold_to(_Follower(session, walk, order.folder).take)
+        session.follow_walk(_Follower(session, walk, order.folder).take)
 
 
 class _Follower:
@@ -115,7 +115,7 @@ class _Follower:
             yield Reached(UrlId(url, host, host_key, url_key, partition), distance, depth, referrer)
 
 
-class _Led(NamedTuple):
+class _ReachedBy(NamedTuple):
     """The link by which a URL was reached.
 
     `source`: the key of the page with the link; None: the URL is the start.
@@ -153,7 +153,7 @@ class Walker:
         self._reach.put(first.url_key, 0)
         # reached, or reached by a shorter path, since their links were last walked
         self._next = {first.url_key}
-        self._led = {first.url_key: _Led(first, None, False, "")}  # not written yet
+        self._led = {first.url_key: _ReachedBy(first, None, False, "")}  # not written yet
 
     def step(self) -> None:
         """Walk the links committed since the last call, and publish the result.
@@ -202,7 +202,9 @@ class Walker:
             for target, is_redirect, source_key, source in links.iter_rows():
                 for identity in self._gate.extend(source_key, (target,), 0 if is_redirect else 1):
                     self._next.add(identity.url_key)
-                    self._led[identity.url_key] = _Led(identity, source_key, is_redirect, source)
+                    self._led[identity.url_key] = _ReachedBy(
+                        identity, source_key, is_redirect, source
+                    )
             if len(self._led) >= _ROWS:
                 self._write()
 
@@ -248,7 +250,7 @@ class Walker:
 class WalkDriver:
     """Runs a `Walker` in a thread of the driver.
 
-    Call `look` often, and `close` in any case. `order`: the `WalkOrder` for the workers.
+    Call `tick` often, and `close` in any case. `order`: the `WalkOrder` for the workers.
     """
 
     def __init__(
@@ -270,7 +272,7 @@ class WalkDriver:
                 workspace, job, start, folder, other_schemes=config.fetch.other_schemes
             )
 
-    def look(self) -> None:
+    def tick(self) -> None:
         """Start the next part if it is due.
 
         Raises permanent errors of the last part.

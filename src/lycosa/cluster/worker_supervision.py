@@ -70,9 +70,11 @@ class WorkerSlot:
     def clear(self) -> None:
         """Remove an ended worker from the slot, but store its counters."""
         if self.status is not None:
-            vitals = self.status.vitals
-            progress = continued(vitals.progress, Progress(vitals.progress.started_ms))
-            self.former.append(replace(vitals, progress=progress))
+            worker_status = self.status.worker_status
+            progress = continued(
+                worker_status.progress, Progress(worker_status.progress.started_ms)
+            )
+            self.former.append(replace(worker_status, progress=progress))
         self.remote = self.poll = self.ended_at = None
 
     def start_later(self, at: int) -> None:
@@ -129,7 +131,7 @@ class WorkerSupervision:
         self._dying: list[tuple[str, Remote]] = []  # their end is not certain yet
         self._fill()
 
-    def look(self, now: int) -> None:
+    def tick(self, now: int) -> None:
         """Poll the workers, and start, restart or kill them as needed.
 
         May be called at any rate. `now`: monotonic ms.
@@ -142,9 +144,9 @@ class WorkerSupervision:
             return
         self._next_look = now + _LOOK_EVERY_MS
         if now >= self._next_nodes:
-            self._look_at_nodes(now)
+            self._poll_nodes(now)
         for place in list(self.places):
-            self._look_at(place, now)
+            self._poll_worker(place, now)
         for life, remote in [each for each in self._dying if each[1].has_ended()]:
             self._dying.remove((life, remote))
             self._gone(life, True)
@@ -164,15 +166,15 @@ class WorkerSupervision:
             if place.remote is not None and not (place.status and place.status.ended)
         ]
 
-    def vitals(self) -> Iterator[WorkerStatus]:
+    def worker_statuses(self) -> Iterator[WorkerStatus]:
         """Return the state of all workers, including ended ones."""
         yield from self.ended
         for place in self.places:
             yield from place.former
             if place.status is not None:
-                yield place.status.vitals
+                yield place.status.worker_status
 
-    def start_no_more(self) -> None:
+    def stop_restarting(self) -> None:
         """Stop replacing workers that end."""
         self.stopping = True
 
@@ -204,12 +206,12 @@ class WorkerSupervision:
         poll: Poll[MemberStatus] = Poll(ask, _POLL_MS, self._threads, self._clock)
         place.begin(node, remote, poll)
 
-    def _look_at(self, place: WorkerSlot, now: int) -> None:
+    def _poll_worker(self, place: WorkerSlot, now: int) -> None:
         remote, poll = place.remote, place.poll
         if remote is None or poll is None:
             return
         with suppress(LycosaError):  # the worker reports its failure in its status
-            poll.look()
+            poll.tick()
         status = poll.answer
         if status is not None and status.failure is not None:
             remote.kill()
@@ -220,7 +222,7 @@ class WorkerSupervision:
             status is None or poll.trouble or now - poll.answered_ms >= _RECENT_MS
         ) and not remote.alive():
             # its node may be lost, and the worker must not start there again
-            self._look_at_nodes(now)
+            self._poll_nodes(now)
             node_died = place.node not in {node.name for node in self.nodes if node.alive}
             self._failed(place, now, ReportKind.FAILED, poll.trouble, node_died=node_died)
         elif now - poll.answered_ms >= (_SILENT_MS if status is not None else _STARTS_MS):
@@ -294,7 +296,7 @@ class WorkerSupervision:
     # -- nodes
     # ------------------------------------------------------------
 
-    def _look_at_nodes(self, now: int) -> None:
+    def _poll_nodes(self, now: int) -> None:
         self._next_nodes = now + _NODES_EVERY_MS
         self.nodes = self._engine.nodes()
 

@@ -78,7 +78,7 @@ class Dispatcher:
                 config,
                 processor.parse,
                 partial(self._archive_early, to_render=True),
-                self._prerequisites.look_again,
+                self._prerequisites.recheck,
             )
         self.fetcher = FetchPipeline(
             fetcher, processor.documents, self._archive_early, self._renders
@@ -115,7 +115,7 @@ class Dispatcher:
         )
 
     @property
-    def room(self) -> int:
+    def free_slots(self) -> int:
         """How many more requests may be in flight now."""
         if self._paused or not self._quota.may_fetch() or self.fetcher.unparsed >= MAX_UNPARSED:
             return 0
@@ -138,12 +138,12 @@ class Dispatcher:
 
         Returns False if none was started or deferred.
         """
-        free = self.room
-        room = self._prerequisites.start(now, free, self._start)
-        moved = room < free
+        free = self.free_slots
+        free_slots = self._prerequisites.start(now, free, self._start)
+        moved = free_slots < free
         refilled = False
         while (
-            room > 0
+            free_slots > 0
             and not self.full
             and self._quota.may_fetch()
             and not (self._renders is not None and self._renders.full)
@@ -158,7 +158,7 @@ class Dispatcher:
                 refilled = True
             else:
                 moved = True
-                room -= self._send(rows)
+                free_slots -= self._send(rows)
         return moved
 
     def _closed_collections(self) -> frozenset[str]:
@@ -281,4 +281,4 @@ class Dispatcher:
         self._requests.process_response(exchange, exchange.token)
         if exchange.error:
             return None
-        return self._processor.set_aside(exchange, exchange.token, to_render=to_render)
+        return self._processor.archive_unparsed(exchange, exchange.token, to_render=to_render)

@@ -110,7 +110,7 @@ class FetchPipeline:
             self._documents.begin(document.exchange, document.load)
         self._left = []
         self._documents.rest()
-        self._pass_on_requisites()
+        self._forward_requisites()
         finished: list[Exchange] = []
         left_ms = timeout_ms
         while True:
@@ -158,7 +158,7 @@ class FetchPipeline:
         finished += self._renders.pump()
         return len(self._renders.prerequisites) != before
 
-    def _pass_on_requisites(self) -> None:
+    def _forward_requisites(self) -> None:
         if self._renders is not None:
             for exchange in self._requisites:
                 self._renders.record_response(exchange)

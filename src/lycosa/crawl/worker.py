@@ -269,7 +269,7 @@ class Worker:
         waits_for_others = self.dispatcher.closed and self._fetcher.active
         due = (
             None
-            if self.dispatcher.full or self.dispatcher.room <= 0 or waits_for_others
+            if self.dispatcher.full or self.dispatcher.free_slots <= 0 or waits_for_others
             else self.dispatcher.next_time()
         )
         if due is not None:

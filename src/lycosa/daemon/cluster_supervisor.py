@@ -62,23 +62,23 @@ class ClusterSupervisor:
             cluster.stop()
             while not cluster.ended and not is_late():
                 with suppress(LycosaError):
-                    cluster.look()
+                    cluster.tick()
                 time.sleep(_POLL_S)
             cluster.close()
         return ""
 
-    def look(self, now: int, plan: CrawlPlan, room: DiskSpace) -> None:
+    def tick(self, now: int, plan: CrawlPlan, space: DiskSpace) -> None:
         """Start a cluster with this plan if there is none, and react to its end.
 
-        Raises the errors of `Cluster.look`.
+        Raises the errors of `Cluster.tick`.
         """
         cluster = self.child
         if cluster is None:
-            if room.enough:
+            if space.enough:
                 self._start(plan)
             return
         try:
-            cluster.look()
+            cluster.tick()
         except LycosaError:
             cluster.close()
             self.child = None
@@ -98,7 +98,7 @@ class ClusterSupervisor:
         """Do nothing: a daemon with a cluster refuses hunts."""
 
     def renew(self, now: int, settings: RunSettings) -> None:
-        """Let all workers commit and end; `look` restarts them with its plan."""
+        """Let all workers commit and end; `tick` restarts them with its plan."""
         if self.child is not None and self._kill_at is None:
             self.child.stop()
             self._kill_at = now + round(settings.stop_timeout * KILL_SHARE)
@@ -124,15 +124,15 @@ class ClusterSupervisor:
         self.child = cluster
         self._report(
             f"starting a cluster on engine {self._engine.name}: "
-            f"{number_of(len(cluster.crew.places), 'worker')}, "
-            f"{number_of(len(cluster.crew.nodes), 'node')}"
+            f"{number_of(len(cluster.supervision.places), 'worker')}, "
+            f"{number_of(len(cluster.supervision.nodes), 'node')}"
         )
 
     def _write_live(self, cluster: Cluster, plan: CrawlPlan) -> None:
         """Write the sums of all workers' status."""
         with suppress(LycosaError, OSError):
             self._state.catch_up()
-        document = figures(cluster.vitals())
+        document = figures(cluster.worker_statuses())
         for name, row in document["collections"].items():
             row["pages"] = self._state.counters[f"pages.{name}"]
         write_live(

@@ -33,7 +33,7 @@ from lycosa.daemon.supervisors import (
 )
 from lycosa.hooks.plugins import CrawlServices
 from lycosa.maintenance.upkeep import Upkeep
-from lycosa.processes.memory import tidy
+from lycosa.processes.memory import collect_garbage
 from lycosa.store.coordination.owner import Owner
 from lycosa.store.log.entry import COMMIT, EXCLUDE, MERGE, PURGE, Entry
 from lycosa.store.log.log import EntriesGone
@@ -41,7 +41,7 @@ from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import has_monitors
 
 _LOOK_EVERY_S = 0.1
-_ROOM_EVERY_MS = 1_000
+_SPACE_CHECK_MS = 1_000
 _LIVE_EVERY_MS = 2_000
 _TIDY_EVERY_MS = 60_000
 _LOG_EVERY_MS = 1_000
@@ -121,8 +121,8 @@ class Daemon:
         self._log_messages = LogMessages(workspace, report, clock)
         self._state = workspace.state()
         self._upkeep = self._make_upkeep()
-        self._room = workspace_disk(workspace.storage, plan.config)
-        self._next_room = self._next_live = self._next_tidy = 0
+        self._disk_space = workspace_disk(workspace.storage, plan.config)
+        self._next_space_check = self._next_live = self._next_collection = 0
         self._worker: WorkerSupervisor | ClusterSupervisor = (
             WorkerSupervisor(workspace.root, report)
             if order.engine is None
@@ -150,7 +150,7 @@ class Daemon:
             self._report_bad({})
             self._services.start()
             while not self._stop:
-                self._look()
+                self._tick()
                 time.sleep(_LOOK_EVERY_S)
         finally:
             self._end()
@@ -165,30 +165,30 @@ class Daemon:
         self._stop = True
         self._signals += 1
 
-    def _look(self) -> None:
+    def _tick(self) -> None:
         now = self._clock.monotonic_ms()
         with suppress(OSError):  # a full disk pauses the crawl below
             self._owner.touch()
-        if now >= self._next_room:
-            self._next_room = now + _ROOM_EVERY_MS
+        if now >= self._next_space_check:
+            self._next_space_check = now + _SPACE_CHECK_MS
             self._check_disk_space()
         if self._files.changed() or self._reload:
             self._read_settings()
-        if self._hunts.look(
-            now, self._plan.config, free=self._worker.child is None and self._room.enough
+        if self._hunts.tick(
+            now, self._plan.config, free=self._worker.child is None and self._disk_space.enough
         ):
             self._worker.hold(now, self._plan.config.run)
         try:
-            self._worker.look(now, self._plan, self._room)
+            self._worker.tick(now, self._plan, self._disk_space)
         except SettingsRefused as refused:
             self._go_back(refused)
-        self._index.look(now, self._plan.config.index, has_space=self._room.enough)
+        self._index.tick(now, self._plan.config.index, has_space=self._disk_space.enough)
         with suppress(OSError):
-            self._upkeep.tick(room=self._room.enough)
+            self._upkeep.tick(has_space=self._disk_space.enough)
         self._log_messages.tick()
-        if now >= self._next_tidy:
-            self._next_tidy = now + _TIDY_EVERY_MS
-            tidy()
+        if now >= self._next_collection:
+            self._next_collection = now + _TIDY_EVERY_MS
+            collect_garbage()
         if self._worker.child is None and now >= self._next_live:
             self._next_live = now + _LIVE_EVERY_MS
             self._write_live()
@@ -231,7 +231,7 @@ class Daemon:
         if (plan.config.store, plan.config.run) != (old.config.store, old.config.run):
             self._upkeep.close()
             self._upkeep = self._make_upkeep()
-            self._room = workspace_disk(self._workspace.storage, plan.config)
+            self._disk_space = workspace_disk(self._workspace.storage, plan.config)
         if plan.config.index != old.config.index:
             self._index.end()
         if any(
@@ -265,13 +265,13 @@ class Daemon:
     # -- disk space, status and end
 
     def _check_disk_space(self) -> None:
-        before = self._room.enough
-        if self._room.look() == before:
+        before = self._disk_space.enough
+        if self._disk_space.check() == before:
             return
         self._report(
-            self._room.message or "the disk has enough free space again: the crawl continues"
+            self._disk_space.message or "the disk has enough free space again: the crawl continues"
         )
-        if not self._room.enough:
+        if not self._disk_space.enough:
             self._index.end()
 
     def _write_live(self) -> None:
@@ -283,7 +283,7 @@ class Daemon:
                 "pid": 0,
                 "since": self._since,
                 "written_at": format_time(self._clock.now_ms()),
-                "message": self._room.message
+                "message": self._disk_space.message
                 or self._hunts.message
                 or self._worker.trouble
                 or "the worker is starting",

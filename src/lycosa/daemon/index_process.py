@@ -13,7 +13,7 @@ from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import LycosaError, OwnedError
 from lycosa.index.indexer import Indexer
 from lycosa.processes.children import ReportKind
-from lycosa.processes.memory import give_back, tidy, tune_memory
+from lycosa.processes.memory import collect_garbage, give_back, tune_memory
 from lycosa.processes.threads import StopFlag
 
 _MIN_INTERVAL_MS, _TIDY_S = 500, 60.0
@@ -45,7 +45,7 @@ def follow(report: Callable[..., None], root: str, settings: IndexSettings) -> N
                 working = True
                 report(ReportKind.WORKING)
             if time.monotonic() - tidied >= _TIDY_S:
-                tidy()
+                collect_garbage()
                 tidied = time.monotonic()
     except (LycosaError, OSError) as error:
         kind = "" if isinstance(error, LycosaError) else f"{type(error).__name__}: "

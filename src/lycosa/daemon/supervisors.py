@@ -1,6 +1,6 @@
 """Supervisors of the daemon's child processes: worker, indexer, focused crawl.
 
-Each starts its process, restarts it after a crash, and ends it on request. The `look` methods
+Each starts its process, restarts it after a crash, and ends it on request. The `tick` methods
 execute the actions that are due at `now` (monotonic ms), without blocking.
 """
 
@@ -76,7 +76,7 @@ class WorkerSupervisor(Supervisor):
         self.proven: CrawlPlan | None = None
         self.trouble = ""
 
-    def look(self, now: int, plan: CrawlPlan, disk: DiskSpace) -> None:
+    def tick(self, now: int, plan: CrawlPlan, disk: DiskSpace) -> None:
         """Start a worker with this plan if there is none, and react to its end.
 
         Raises:
@@ -97,7 +97,7 @@ class WorkerSupervisor(Supervisor):
             child.kill()
 
     def renew(self, now: int, settings: RunSettings) -> None:
-        """Let the worker commit and end; `look` starts the next one with its plan."""
+        """Let the worker commit and end; `tick` starts the next one with its plan."""
         self._start_at = now
         if self.child is not None and self._kill_at is None:
             self.child.terminate()
@@ -141,7 +141,7 @@ class WorkerSupervisor(Supervisor):
         self.trouble = f"the worker died: {how}" + (
             f", while parsing {self._mark.url}" if self._mark.url else ""
         )
-        if child.has_reported(ReportKind.DISK) or not disk.look():
+        if child.has_reported(ReportKind.DISK) or not disk.check():
             self._report(f"{self.trouble}; it is restarted when the disk has enough free space")
             self._start_at = now + _DISK_FULL_PAUSE_MS
             return
@@ -173,7 +173,7 @@ class IndexSupervisor(Supervisor):
         self._start_at = 0
         self._pause = _INDEX_PAUSE_MS
 
-    def look(self, now: int, settings: IndexSettings, *, has_space: bool) -> None:
+    def tick(self, now: int, settings: IndexSettings, *, has_space: bool) -> None:
         """Start an indexer if there is none and the disk `has_space`, and react to its end."""
         child = self.child
         if child is None:
@@ -198,7 +198,7 @@ class IndexSupervisor(Supervisor):
             self._pause = min(self._pause * 2, _MAX_INDEX_PAUSE_MS)
 
     def end(self) -> None:
-        """Let the indexer read the log and end; `look` starts the next one."""
+        """Let the indexer read the log and end; `tick` starts the next one."""
         if self.child is not None:
             self.child.terminate()
 
@@ -222,7 +222,7 @@ class HuntSupervisor(Supervisor):
         """Why no crawl is running, or ""."""
         return "the crawl is paused during a hunt" if self.child is not None else ""
 
-    def look(self, now: int, config: Config, *, free: bool) -> bool:
+    def tick(self, now: int, config: Config, *, free: bool) -> bool:
         """Start the next hunt if `free`: no process fetches, and the disk has space.
 
         Returns:

@@ -104,13 +104,13 @@ def _work(
         clock=clock,
     )
     done = False
-    uptime = Uptime(workspace, session.crawl, session.worker, order.config, clock, _say)
+    uptime = Uptime(workspace, session.crawl, session.worker, order.config, clock, _log)
     try:
         watch = WorkerMonitor(session, order, clock, lambda: last[0] if last else None)
         watch.write("loading the stored state")
         session.load()
         for path, number in session.worker.progress.damaged.items():
-            _say(
+            _log(
                 f"{path}: {number:,} damaged sections skipped, probably after a power failure; "
                 "their pages are fetched again"
             )
@@ -159,7 +159,7 @@ class WorkerMonitor:
         worker = self._session.worker
         if os.getppid() != self._parent:
             worker.stop()
-        self._pause.look(self._session)
+        self._pause.update(self._session)
         now = self._clock.monotonic_ms()
         if now >= self._next_walk:
             self._next_walk = now + _WALK_EVERY_MS
@@ -175,7 +175,7 @@ class WorkerMonitor:
             name: (each.pages, each.in_flight) for name, each in crawl.assignments.items()
         }
         rate = self._rate.take(progress.pages)
-        vitals = WorkerStatus(
+        worker_status = WorkerStatus(
             progress,
             collections,
             self._pause.paused_collections,
@@ -191,7 +191,7 @@ class WorkerMonitor:
                 "pid": os.getpid(),
                 "since": self._since,
                 "written_at": format_time(self._clock.now_ms()),
-                **figures([vitals]),
+                **figures([worker_status]),
                 "bad": dict(self._order.bad),
             },
         )
@@ -209,7 +209,7 @@ class WorkerMonitor:
             self._session.walk_depth_decreased()
 
 
-def _say(message: str) -> None:
+def _log(message: str) -> None:
     """Print a line with the time, in the format of the daemon."""
     print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {message}", file=sys.stderr, flush=True)
 

@@ -208,7 +208,7 @@ class CurlFetcher:
         deadline = now + timeout_ms
         if now - self._left_ms > _AWAY_MS:
             for transfer in self._running.values():
-                transfer.excuse(now - self._left_ms, now)
+                transfer.exclude_time(now - self._left_ms, now)
         while True:
             if now >= self._next_sweep:
                 self._sweep(now)
@@ -274,7 +274,7 @@ class CurlFetcher:
         self._next_sweep = now + self._sweep_ms
         limits = self._settings
         for transfer in list(self._running.values()):
-            elapsed = now - transfer.started_ms - transfer.excused_ms
+            elapsed = now - transfer.started_ms - transfer.excluded_ms
             size = transfer.size + transfer.head_size() if transfer.head else 0
             if transfer.looking_up is not None and elapsed >= self._longest_look_up_ms(transfer):
                 self._end(
@@ -289,7 +289,7 @@ class CurlFetcher:
                 # Not sent: still connecting, or waiting for a connection.
                 if (
                     transfer.sent_ms
-                    and now - transfer.sent_ms - transfer.excused_ms >= limits.first_byte_timeout
+                    and now - transfer.sent_ms - transfer.excluded_ms >= limits.first_byte_timeout
                 ):
                     self._end(
                         transfer, FetchError.FIRST_BYTE_TIMEOUT, f"no answer after {elapsed} ms", ""

@@ -62,7 +62,7 @@ class CookieJar:
         # by registrable domain, least recently requested first
         self._held: OrderedDict[str, _Domain] = OrderedDict()
         self._bytes = 0
-        self._births = count(1)
+        self._serials = count(1)
 
     def __len__(self) -> int:
         return sum(map(len, self._held.values()))
@@ -156,7 +156,7 @@ class CookieJar:
     def _put(self, key: str, place: _Place, cookie: _Cookie, now_ms: int) -> None:
         domain = self._held.setdefault(key, {})
         old = domain.pop(place, None)
-        cookie = cookie._replace(born=old.born if old else next(self._births))
+        cookie = cookie._replace(born=old.born if old else next(self._serials))
         self._bytes -= _size(place, old) if old else 0
         if cookie.expires_at is None or cookie.expires_at > now_ms:
             domain[place] = cookie

@@ -82,7 +82,7 @@ _HTTPS_PORT = 443
 _TIMEOUT_S = 5.0
 
 
-def speaks_tls(authority: str) -> bool:
+def accepts_tls(authority: str) -> bool:
     """Return whether a TLS handshake with `host` or `host:port` succeeds. Never raises.
 
     Nothing is requested, and the certificate may be invalid: the crawl reports that.

@@ -69,7 +69,7 @@ def read_form(payload: bytes, url: str, password_field: str) -> Form | None:
     )
 
 
-def asks_for_password(payload: bytes) -> bool:
+def has_password_field(payload: bytes) -> bool:
     """Return whether a page has a password field."""
     return (
         b"password" in payload.lower()

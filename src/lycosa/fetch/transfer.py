@@ -32,7 +32,7 @@ _SMALL = 256  # bytes; a piece of HTTP/2 may have two bytes, as an object that t
 _MAX_SMALL = 1_024  # maximum number of small pieces before they are joined
 
 
-class _Lent(socket.socket):
+class _BorrowedSocket(socket.socket):
     """A socket that closes without a warning when it is dropped.
 
     pycurl duplicates its descriptor.
@@ -51,7 +51,7 @@ class Transfer:
         "custom_headers",
         "cut",
         "dialled",
-        "excused_ms",
+        "excluded_ms",
         "fields",
         "final",
         "guard",
@@ -172,20 +172,20 @@ class Transfer:
         self.repeated = False
         self.started_at = 0
         self.started_ms = 0
-        self.excused_ms = 0  # time without calls of `wait`, which limits do not count
+        self.excluded_ms = 0  # time without calls of `wait`, which limits do not count
         self.mark_at = 0
         self.mark_size = 0
 
     # -- callbacks of libcurl
     # ------------------------------------------------------------
 
-    def excuse(self, away_ms: int, now: int) -> None:
+    def exclude_time(self, away_ms: int, now: int) -> None:
         """Exclude `away_ms` from the time limits.
 
         In that time `wait` was not called, for example during a commit. Recorded times do not
         change.
         """
-        self.excused_ms += min(away_ms, now - self.started_ms)
+        self.excluded_ms += min(away_ms, now - self.started_ms)
         self.mark_at = min(self.mark_at + away_ms, now)
 
     def write(self, data: bytes) -> int | None:
@@ -243,7 +243,7 @@ class Transfer:
             self.refused = ip
             return pycurl.SOCKET_BAD
         self.dialled = True
-        connection = _Lent(address.family, address.socktype, address.protocol)
+        connection = _BorrowedSocket(address.family, address.socktype, address.protocol)
         if self.unacknowledged_ms and (option := getattr(socket, "TCP_USER_TIMEOUT", 0)):
             connection.setsockopt(socket.IPPROTO_TCP, option, self.unacknowledged_ms)
         return connection

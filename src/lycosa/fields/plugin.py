@@ -53,5 +53,5 @@ def archive_reparsed(root: str, entry: int, report: Callable[[str], None]) -> No
     from lycosa.store.workspace import Workspace
 
     health = ItemHealth(Workspace.open(root), entry, report)
-    health.look()
+    health.refresh()
     health.summarize()

@@ -72,7 +72,7 @@ class ItemHealth:
         self._counts: LRUCache[_Source, _Counts] = LRUCache(_MAX_HOSTS)
         self._problems = 0
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Read the items that were committed since the last call.
 
         Raises:
@@ -251,7 +251,7 @@ class FieldReports:
     def _poll(self, health: ItemHealth) -> None:
         """Check once. An error is reported once, and the next poll tries again."""
         try:
-            health.look()
+            health.refresh()
             self._last_error = ""
         except FileNotFoundError:
             return  # compacted meanwhile

@@ -86,7 +86,7 @@ class Scan:
                 live
             ).iter_rows():
                 if (host_key, url_key) not in seen:
-                    matches = list(self._look(text, url, fetched_at, collection))
+                    matches = list(self._matches(text, url, fetched_at, collection))
                     if matches:
                         seen.add((host_key, url_key))
                         yield from matches
@@ -128,7 +128,7 @@ class Scan:
                 yield first + number
             first = last
 
-    def _look(
+    def _matches(
         self, text: str, url: str, fetched_at: datetime, collection: str
     ) -> Iterator[StoredMatch]:
         for number, places in self._needles.find(text).items():

@@ -81,7 +81,7 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
     return info
 
 
-def make_anew(workspace: Workspace, analysis: Analysis = Analysis()) -> None:
+def rebuild_graph(workspace: Workspace, analysis: Analysis = Analysis()) -> None:
     """Replace all generations, if there are any, after a purge: they may contain purged pages.
 
     Raises the same errors as `make_generation`.

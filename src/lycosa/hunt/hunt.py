@@ -17,7 +17,7 @@ import polars as pl
 
 from lycosa.core.errors import UrlError
 from lycosa.core.records import Page, UrlId, UrlRow, UrlState, Visit
-from lycosa.crawl.admission.remote_links import Way
+from lycosa.crawl.admission.remote_links import Provenance
 from lycosa.crawl.state.assignment import Assignment
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import CrawlListener
@@ -95,7 +95,7 @@ class Hunt:
         """Queue start URLs."""
         self._enqueue(self._strategy.start(self._usable(leads), 1.0, ""), "")
 
-    def recall(self, url: str, page: Page) -> None:
+    def add_stored_page(self, url: str, page: Page) -> None:
         """Queue the links of a page that was stored before. It is not a result."""
         _, score = self._judge(url, page, ())
         if page.may_follow:
@@ -269,7 +269,7 @@ class HuntDispatcher(CrawlListener):
                 break
             urls, self._recalls = self._recalls, []
             for url, page in self._read(urls):
-                self._hunt.recall(url, page)
+                self._hunt.add_stored_page(url, page)
             number += self._dispatch()
         return number
 
@@ -350,7 +350,7 @@ class HuntDispatcher(CrawlListener):
         if via:
             source = assignment.gate.identify(via)
             depth = (assignment.seen.depth(source) or 0) + 1 if assignment.knows(source) else 1
-        assignment.gate.admit(url, depth, crawl.clock.now_ms(), Way(via, anchor=anchor))
+        assignment.gate.admit(url, depth, crawl.clock.now_ms(), Provenance(via, anchor=anchor))
         return crawl.urls.find(assignment.name, identity)
 
     def _visited_elsewhere(self, identity: UrlId) -> bool:

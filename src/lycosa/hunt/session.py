@@ -306,7 +306,7 @@ class _HuntRun:
             urls = hits or stored.well_linked()
             matching, well_linked = len(hits), len(urls) - len(hits)
             for url, page in stored.read(urls):
-                hunt.recall(url, page)
+                hunt.add_stored_page(url, page)
         if not len(hunt.queue):
             raise UsageError(
                 "there are no start pages: no stored page links to a page that was not "

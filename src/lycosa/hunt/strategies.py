@@ -57,7 +57,7 @@ class _Fish:
     inherited: float
     score: float
 
-    def raise_to(self, depth: int, inherited: float, score: float) -> None:
+    def raise_priority(self, depth: int, inherited: float, score: float) -> None:
         self.depth = max(self.depth, depth)
         self.inherited = max(self.inherited, inherited)
         self.score = max(self.score, score)
@@ -97,7 +97,7 @@ class FishSearch:
         for place, lead in enumerate(sorted(leads, key=lambda lead: not lead.foreign)):
             score = self._score(place, lead, relevant, inherited, language)
             fish = self._fish.setdefault(lead.url, _Fish(depth, inherited, score))
-            fish.raise_to(depth, inherited, score)
+            fish.raise_priority(depth, inherited, score)
             scored.append((lead, fish.score))
         return scored
 

@@ -86,7 +86,7 @@ def storage_of(place: Place) -> Storage:
     return open_storage(os.fspath(place)) if isinstance(place, str | os.PathLike) else place
 
 
-def workshop(place: Place, line: str = FOLDER) -> Path:
+def staging_folder(place: Place, line: str = FOLDER) -> Path:
     """Create and return the folder in which generations are built."""
     return Path(storage_of(place).folders.staging_dir(line))
 
@@ -173,7 +173,7 @@ def remove_leftovers(place: Place, line: str = FOLDER) -> int:
     """Remove the files of a killed indexer; the caller has the lock. Return the number removed."""
     leftovers = [
         path
-        for path in workshop(place, line).iterdir()
+        for path in staging_folder(place, line).iterdir()
         if path.name.startswith(BUILD_PREFIX) or path.name.endswith(ASIDE_SUFFIX)
     ]
     for path in leftovers:
@@ -201,7 +201,7 @@ class IndexLock:
         """
         if self._held:
             return
-        workshop(self._storage, self._line)  # durable before anything is published in it
+        staging_folder(self._storage, self._line)  # durable before anything is published in it
         locks = [(FOLDER, fcntl.LOCK_EX if self._whole else fcntl.LOCK_SH)]
         if not self._whole:
             locks.append((self._line, fcntl.LOCK_EX))

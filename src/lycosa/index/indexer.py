@@ -268,7 +268,7 @@ class ShardIndexer:
         if builder is not None:
             builder.close()
         self._builder = IndexBuilder(
-            generations.workshop(self._storage, self._line),
+            generations.staging_folder(self._storage, self._line),
             base.path if base else None,
             heap_bytes=self._settings.heap,
             threads=self._settings.threads,

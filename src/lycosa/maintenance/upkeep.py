@@ -51,10 +51,10 @@ class Upkeep:
         self._ranking = ranking
         self._job: subprocess.Popen[bytes] | _EngineJob | None = None
 
-    def tick(self, *, room: bool = True) -> None:
+    def tick(self, *, has_space: bool = True) -> None:
         """Start a job if one is due; call it often.
 
-        `room`: the disk has space for compaction.
+        `has_space`: the disk has space for compaction.
         """
         now = self._clock.monotonic_ms()
         if self._job is not None and self._job.poll() is not None:
@@ -65,7 +65,7 @@ class Upkeep:
 
         self._next = now + self._interval_ms
         self._state.catch_up()
-        due = room and compaction_is_due(
+        due = has_space and compaction_is_due(
             self._state, CompactionSettings(self._settings.merge_commits)
         )
         if due or now >= self._next_sweep:

@@ -35,7 +35,7 @@ class PatternGroup:
         self._owners = [(order, text) for order in orders for text in order.texts]
         self._patterns = PatternSet([text for _, text in self._owners], folding)
 
-    def look(self, text: str) -> Iterator[tuple[SearchOrder, str, list[int]]]:
+    def match(self, text: str) -> Iterator[tuple[SearchOrder, str, list[int]]]:
         """Return (order, its text, start positions) for each text in a page."""
         for number, places in self._patterns.find(text).items():
             order, pattern = self._owners[number]
@@ -81,7 +81,7 @@ class Watcher:
                 PatternGroup(chosen, folding) for folding, chosen in sorted(by_folding.items())
             ]
 
-    def look(self, visit: Visit, text: str) -> bool:
+    def match_page(self, visit: Visit, text: str) -> bool:
         """Add a page to the batch; return whether the batch is full."""
         if not self._groups:
             return False
@@ -97,7 +97,7 @@ class Watcher:
             for (visit, text), of_page in zip(pages, matches, strict=True):
                 of_page.extend(
                     (order, match_of(order, pattern, places, text))
-                    for order, pattern, places in group.look(text)
+                    for order, pattern, places in group.match(text)
                     if order.created_at <= visit.fetched_at
                     and (not order.collections or visit.collection in order.collections)
                 )

@@ -45,6 +45,6 @@ class FindWork:
     def takes(self, url: str) -> bool:
         return self._site is None or self._site.takes(url)
 
-    def look(self, text: str) -> Iterator[PatternMatch]:
-        for order, pattern, places in self._group.look(text):
+    def match(self, text: str) -> Iterator[PatternMatch]:
+        for order, pattern, places in self._group.match(text):
             yield match_of(order, pattern, places, text)

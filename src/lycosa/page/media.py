@@ -45,7 +45,7 @@ _DECLARED = {
     FTP_LISTING: MediaFormat.FTP_LISTING,
     GOPHER_MENU: MediaFormat.GOPHER_MENU,
 }
-_SAYS_NOTHING = frozenset(
+_UNINFORMATIVE_TYPES = frozenset(
     {
         "",
         "application/octet-stream",
@@ -117,7 +117,7 @@ def format_of(content_type: str, payload: bytes) -> MediaFormat:
     if declared is None:
         if _HTML_DOCUMENT_START.match(head):  # regardless of the declared type
             return MediaFormat.HTML
-        if declared_type not in _SAYS_NOTHING and "/" in declared_type:
+        if declared_type not in _UNINFORMATIVE_TYPES and "/" in declared_type:
             return MediaFormat.OTHER
         return _sniff(head)
     if is_binary(head):

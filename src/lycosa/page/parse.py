@@ -71,7 +71,7 @@ class PageSource:
     options: ParseOptions = DEFAULT_OPTIONS
 
 
-def understands(content_type: str, payload: bytes) -> bool:
+def can_parse(content_type: str, payload: bytes) -> bool:
     """Return whether `parse_page` reads this document: HTML, XHTML, plain text, feeds and XML."""
     return media.format_of(content_type, payload) is not MediaFormat.OTHER
 

@@ -20,7 +20,7 @@ class DiskSpace:
         self._free = 0
         self.enough = True
 
-    def look(self) -> bool:
+    def check(self) -> bool:
         """Return whether there is enough space now."""
         self._free = shutil.disk_usage(self._root).free
         self.enough = self._free >= (self._reserve if self.enough else self._reserve * _AGAIN)

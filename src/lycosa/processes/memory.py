@@ -59,7 +59,7 @@ def steady_memory(arenas: int = 1, max_free_bytes: int = 256 * 1024) -> None:
     set_malloc(arenas, max_free_bytes, max_free_bytes)
 
 
-def tidy() -> None:
+def collect_garbage() -> None:
     """Collect cycles and return free memory. Call it once a minute in idle processes.
 
     They create too few objects for the automatic collection, and would grow by 50 MB a day.

@@ -206,13 +206,13 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
         return respond(request, 507, message("The server cannot store this"), detail)
 
     @app.exception_handler(Exception)
-    def our_fault(request: Request, error: Exception) -> Response:
+    def internal_error(request: Request, error: Exception) -> Response:
         # Starlette sends it outside the middleware and raises the error again for the log.
         response = respond(
             request,
             500,
             message("Internal server error"),
-            Message("our_fault", "The log of the server has the details."),
+            Message("internal_error", "The log of the server has the details."),
         )
         response.headers.update(SECURITY_HEADERS)
         return response

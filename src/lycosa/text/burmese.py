@@ -137,13 +137,13 @@ def is_zawgyi(text: str) -> bool:
     """Return whether Burmese text is in Zawgyi."""
     if not _MYANMAR.search(text):
         return False
-    speaks_for = (
+    may_list = (
         len(_FINAL_VIRAMA.findall(text))
         + len(_STACKED.findall(text))
         + len(_LEADING_SIGN.findall(text))
     )
     speaks_against = len(_FINAL_ASAT.findall(text))
-    return speaks_for > speaks_against and (speaks_for >= SURE or not speaks_against)
+    return may_list > speaks_against and (may_list >= SURE or not speaks_against)
 
 
 def to_unicode(text: str) -> str:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from lycosa.core.errors import UsageError
 from lycosa.text.analyze import Analyzer, analyzer_for
 from lycosa.translation.terms import bare, one_script, written_key
-from lycosa.translation.word_alignment import Learned
+from lycosa.translation.word_alignment import LearnedTranslations
 
 # Calibrated with Wiktionary and FreeDict on held-out sentences of SIB-200 (bench/across.py).
 SENSE_STEP = 0.3
@@ -100,7 +100,7 @@ def _number(cell: str) -> float | None:
     return value if 0 < value <= 1 else None
 
 
-def as_table(entries: Iterable[DictionaryEntry], source: str, target: str) -> Learned:
+def as_table(entries: Iterable[DictionaryEntry], source: str, target: str) -> LearnedTranslations:
     """Convert a dictionary to pairs of keys; `sentences` is the number of its entries."""
     one, other = _Keys(analyzer_for(source)), _Keys(analyzer_for(target))
     pairs: dict[tuple[str, str], float] = {}
@@ -112,7 +112,7 @@ def as_table(entries: Iterable[DictionaryEntry], source: str, target: str) -> Le
             pairs[here, there] = max(weight, pairs.get((here, there), 0.0))
             one.add_surface(here, word)
             other.add_surface(there, translation)
-    return Learned(
+    return LearnedTranslations(
         [(here, there, round(weight, 4)) for (here, there), weight in pairs.items()],
         one.surfaces,
         other.surfaces,

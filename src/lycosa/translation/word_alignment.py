@@ -42,7 +42,7 @@ Whole = NDArray[np.int64]
 
 
 @dataclass(slots=True, frozen=True)
-class Learned:
+class LearnedTranslations:
     """The learned pairs (source key, target key, weight from 0 to 1) and spellings of keys."""
 
     pairs: list[tuple[str, str, float]]
@@ -118,18 +118,18 @@ def learn(
     source: Vocabulary,
     target: Vocabulary,
     max_links: int = MAX_LINKS,
-) -> Learned:
+) -> LearnedTranslations:
     """Learn from sentence pairs in order, until they have `max_links` pairs of words.
 
     Memory: about 60 bytes for each pair of words.
     """
     usable = list(itertools.islice(_usable(pairs, source, target, max_links), MAX_SENTENCES))
     if not usable:
-        return Learned([], {}, {}, 0)
+        return LearnedTranslations([], {}, {}, 0)
     one = _Side.of([sentence for sentence, _ in usable], source)
     other = _Side.of([sentence for _, sentence in usable], target)
     strongest = _strongest(one.keys, other.keys, _align(one, other))
-    return Learned(
+    return LearnedTranslations(
         strongest,
         one.surfaces({pair[0] for pair in strongest}),
         other.surfaces({pair[1] for pair in strongest}),

@@ -128,7 +128,7 @@ REQUISITE_TYPES: Final = (
 )
 """Media types of resources that a browser needs to display a page."""
 
-_SAYS_NOTHING: Final = frozenset(
+_UNINFORMATIVE_TYPES: Final = frozenset(
     {
         "",
         "application/octet-stream",
@@ -227,7 +227,7 @@ def unindexable_type(content_type: str, patterns: Sequence[str] = READ_TYPES) ->
             `application/pdf`. Lower case.
     """
     media_type = content_type.partition(";")[0].strip().lower()
-    if media_type in _SAYS_NOTHING or "/" not in media_type:
+    if media_type in _UNINFORMATIVE_TYPES or "/" not in media_type:
         return ""
     if any(fnmatchcase(media_type, pattern) for pattern in patterns or READ_TYPES):
         return ""

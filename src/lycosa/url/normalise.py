@@ -205,15 +205,15 @@ class LinkResolver:
         UrlError: the base is not an absolute URL of a crawled scheme.
     """
 
-    __slots__ = ("_codec", "_folder", "_of_the_web", "_origin", "base", "resolved")
+    __slots__ = ("_codec", "_folder", "_is_web", "_origin", "base", "resolved")
 
     def __init__(self, base_url: str, encoding: str = "utf-8") -> None:
         self.base = base = base_url if _is_final(base_url) else normalise(base_url)
         path = base.partition("?")[0]
         self._folder = path[: path.rindex("/") + 1]
         self._origin = base[: path_start(base)]
-        self._of_the_web = base[0] == "h"
-        if self._of_the_web:
+        self._is_web = base[0] == "h"
+        if self._is_web:
             _resolved.add_origin(self._origin)
         self._codec = codec_for(encoding)
         self.resolved = _resolved.folder(
@@ -258,7 +258,7 @@ class LinkResolver:
             return ""
         if absolute:
             return href if _is_final(href) else ""
-        if not self._of_the_web:
+        if not self._is_web:
             return ""
         if href[0] == "/":
             before, rest, pattern = self._origin, href, _PLAIN_PATH

@@ -47,7 +47,8 @@ def command(
             urls, find, ignore=ignore or (), collection=collection, max_age=max_age
         )
         summary = (
-            f"submitted to collection {request.collection}; {_who(request.running, 'starts it')}; "
+            f"submitted to collection {request.collection}; "
+            f"{_applied_by(request.running, 'starts it')}; "
             f"show matches: lycosa watch matches {request.id}"
         )
         return Output(request, request.id, summary)
@@ -61,7 +62,7 @@ def command(
     return Output(submitted, text)
 
 
-def _who(running: bool, does: str) -> str:
+def _applied_by(running: bool, does: str) -> str:
     if running:
         return f"the running crawl {does} within seconds"
     return f"the next `lycosa run` or `lycosa crawl` {does}"

@@ -139,7 +139,7 @@ class RayEngine:
             "name": name,
         }
         packed = _pack(function)
-        task = ray.remote(_carry_out).options(**options)
+        task = ray.remote(_run_task).options(**options)
         waiting = iter(items)
         pending: deque[tuple[Any, Item]] = deque()
         begun = iter(
@@ -199,7 +199,7 @@ class RayEngine:
         if ":" in address:
             require_cluster(address)
         logging.getLogger("ray").setLevel(logging.ERROR)
-        _hush()
+        _silence_ray()
         former = signal.getsignal(signal.SIGTERM)
         try:
             with _loopback(not address or address.startswith(_LOOPBACK)):
@@ -288,7 +288,7 @@ def _pack(value: object) -> bytes:
     return packed
 
 
-def _carry_out(
+def _run_task(
     packed: bytes, packed_item: bytes, requirements: list[str], install: str
 ) -> CallResult:
     shipping.provide(requirements, install)
@@ -296,7 +296,7 @@ def _carry_out(
     return attempt(function, (item,), f"process {os.getpid()} (a task)")
 
 
-def _hush() -> None:
+def _silence_ray() -> None:
     """Prevent Ray from printing to stdout, and from joining another cluster.
 
     stdout may contain a document. After `close`, a call from a thread would join any cluster on

@@ -66,8 +66,8 @@ def _run(
     ready = False
 
     def tick() -> None:
-        session.worker.dispatcher.pause(not space.look())
-        upkeep.tick(room=space.enough)
+        session.worker.dispatcher.pause(not space.check())
+        upkeep.tick(has_space=space.enough)
         owner.touch()
         if ready:
             uptime.tick()

@@ -60,7 +60,7 @@ class _Crawl:
         reason = ""
         while not self.cluster.ended:
             now = self._clock.monotonic_ms()
-            self.cluster.look()
+            self.cluster.tick()
             late = (
                 order.limits.max_time_ms is not None
                 and now - self._started >= order.limits.max_time_ms
@@ -91,7 +91,7 @@ class _Crawl:
 
         After the end, counts are read from the log, so that killed workers are included.
         """
-        total = added((each.progress for each in self.cluster.vitals()), self._started)
+        total = added((each.progress for each in self.cluster.worker_statuses()), self._started)
         committed = {
             name: self._state.counters[name] - self._before.get(name, 0)
             for name in (f"pages.{collection}", "visits", "bytes")
@@ -155,7 +155,7 @@ def crawl_together(
             owner.touch()
             upkeep.tick()
             if walk is not None:
-                walk.look()
+                walk.tick()
             if newest > head and follower is not None:
                 head = newest
                 follower.committed(newest)

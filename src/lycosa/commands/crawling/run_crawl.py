@@ -77,9 +77,9 @@ def seed_url(text: str) -> str:
     """Return a seed; without a scheme https if the server speaks TLS there, else http."""
     if typed_url(text) == text:
         return text
-    from lycosa.fetch.handle import speaks_tls
+    from lycosa.fetch.handle import accepts_tls
 
-    return f"https://{text}" if speaks_tls(text) else f"http://{text}"
+    return f"https://{text}" if accepts_tls(text) else f"http://{text}"
 
 
 class _PageListener:

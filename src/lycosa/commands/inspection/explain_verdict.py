@@ -24,7 +24,7 @@ from lycosa.core.host_row import HostRow
 from lycosa.core.records import Link, LinkKind, UrlId, UrlRow, UrlState, VisitKind
 from lycosa.crawl.admission.discovery import KINDS
 from lycosa.crawl.admission.link_gate import AdmissionListener, LinkGate
-from lycosa.crawl.admission.remote_links import Way
+from lycosa.crawl.admission.remote_links import Provenance
 from lycosa.crawl.admission.url_filter import ExclusionCheck, HostTraps, UrlFilter
 from lycosa.crawl.policy.fetch_decision import (
     Defer,
@@ -240,7 +240,7 @@ class StoredCrawl:
             except UrlError as error:
                 gate.refused[error.reason] += 1
         elif not sources:
-            gate.admit(self._plain, 1, now_ms, Way(""))
+            gate.admit(self._plain, 1, now_ms, Provenance(""))
         for source, link, may_follow in sources:
             if not may_follow:
                 gate.refused[Refusal.NOFOLLOW] += 1

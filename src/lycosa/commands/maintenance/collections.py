@@ -15,7 +15,7 @@ from lycosa.core.errors import UsageError
 from lycosa.crawl.session.pausing import paused
 from lycosa.export.archives.collection_copy import CopyReport, copy_collection
 from lycosa.export.library.editions import library_languages
-from lycosa.graph.builder import make_anew
+from lycosa.graph.builder import rebuild_graph
 from lycosa.index.indexer import Indexer
 from lycosa.index.shards.shards import current_generation, index_analysis
 from lycosa.store.compaction.plan import base_place
@@ -136,7 +136,7 @@ def purge(root: str, name: str, config: Config) -> PurgeReport:
             claim.commit(claim.next_folder(), {}, CommitContents(counters=used))
         finally:
             claim.release()
-    make_anew(workspace, index_analysis(root))
+    rebuild_graph(workspace, index_analysis(root))
     if current_generation(root) is not None:
         with Indexer(root, config.index) as indexer:
             indexer.rebuild()

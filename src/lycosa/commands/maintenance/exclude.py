@@ -12,7 +12,7 @@ import polars as pl
 from lycosa.commands.models import ExclusionReport
 from lycosa.config.settings import Config
 from lycosa.core.errors import OwnedError, UsageError
-from lycosa.graph.builder import make_anew
+from lycosa.graph.builder import rebuild_graph
 from lycosa.index.indexer import Indexer
 from lycosa.index.shards.shards import current_generation, index_analysis
 from lycosa.store.exclusion.exclusions import DOMAIN, PREFIX, parse_rule
@@ -57,7 +57,7 @@ def exclude_and_purge(
         if owner is None:  # before the delivery process can read them
             empty_outboxes(workspace)
         forget_excluded(workspace)
-        make_anew(workspace, index_analysis(root))
+        rebuild_graph(workspace, index_analysis(root))
     documents = _drop_from_index(root, config, pending)
     pending += drop_vectors(workspace)
     return ExclusionReport(

@@ -18,7 +18,7 @@ from lycosa.translation.dictionaries import DictionaryEntry, as_table, columns, 
 from lycosa.translation.parallel_texts import Pair, tmx, two_columns, two_files
 from lycosa.translation.table import TableInfo, analyzers, write_table
 from lycosa.translation.terms import Vocabulary
-from lycosa.translation.word_alignment import Learned, learn, shortest_first
+from lycosa.translation.word_alignment import LearnedTranslations, learn, shortest_first
 from lycosa.translation.workspace_tables import FOLDER, TABLE, OpenTables, open_tables
 
 DICTIONARY, LEARNED, CRAWL = "dictionary", "learned", "crawl"
@@ -201,7 +201,13 @@ def _named(path: Path, source: str, target: str) -> str:
 
 
 def _put(
-    storage: Storage, name: str, kind: str, source: str, target: str, made: Learned, provenance: str
+    storage: Storage,
+    name: str,
+    kind: str,
+    source: str,
+    target: str,
+    made: LearnedTranslations,
+    provenance: str,
 ) -> TableInfo:
     if not _NAME.match(name):
         raise UsageError(

@@ -23,11 +23,11 @@ from lycosa.core.records import (
     VisitKind,
     operation_key,
 )
-from lycosa.crawl.admission.remote_links import Way
+from lycosa.crawl.admission.remote_links import Provenance
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.fetch.robots_txt import robots_url
 from lycosa.http.decode import Headers, decode_with
-from lycosa.page.feeds.sitemap import read_sitemap, speaks_for
+from lycosa.page.feeds.sitemap import may_list, read_sitemap
 from lycosa.url.normalise import LinkResolver, normalise
 from lycosa.url.scope import hostname
 
@@ -141,13 +141,13 @@ class Discovery:
         named_by = [hostname(row.referrer)] if row.referrer.startswith("http") else []
         entries = sitemap.entries
         if row.operation == SITEMAP:
-            entries = [each for each in entries if speaks_for(row.id.url, each.url, named_by)]
+            entries = [each for each in entries if may_list(row.id.url, each.url, named_by)]
             if len(entries) < len(sitemap.entries):
                 gate.refuse("foreign_sitemap", len(sitemap.entries) - len(entries))
         targets = (
             (
                 each.url,
-                Way(row.id.url, kind=row.operation, modified_at=each.last_modified_at or 0),
+                Provenance(row.id.url, kind=row.operation, modified_at=each.last_modified_at or 0),
             )
             for each in entries
         )
@@ -158,7 +158,7 @@ class Discovery:
                 claims[identity] = modified_at
         self._follow_index(
             row,
-            [each.url for each in sitemap.sitemaps if speaks_for(row.id.url, each.url, named_by)],
+            [each.url for each in sitemap.sitemaps if may_list(row.id.url, each.url, named_by)],
         )
         visit.record_content(
             len(sitemap.entries) + len(sitemap.sitemaps), changed=gate.admitted_count > before
@@ -241,8 +241,10 @@ class Discovery:
         crawl = self._crawl
         gate, seen = crawl.assignments[name].gate, crawl.assignments[name].seen
         if gate.remote_links is not None and not gate.holds(identity):
-            way = Way(referrer, hops, kind=operation, priority=1.0)
-            return gate.remote_links.send(identity, depth, crawl.clock.now_ms(), way, operation)
+            provenance = Provenance(referrer, hops, kind=operation, priority=1.0)
+            return gate.remote_links.send(
+                identity, depth, crawl.clock.now_ms(), provenance, operation
+            )
         as_key = identity._replace(url_key=operation_key(identity.url_key, operation))
         try:
             if seen.depth(as_key) is not None:

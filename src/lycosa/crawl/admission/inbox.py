@@ -19,7 +19,7 @@ from xxhash import xxh3_64_intdigest
 
 from lycosa.core.errors import UrlError
 from lycosa.core.records import UrlId, UrlRow, UrlState
-from lycosa.crawl.admission.remote_links import INBOX_LINK, Way
+from lycosa.crawl.admission.remote_links import INBOX_LINK, Provenance
 from lycosa.crawl.policy.operations import Operations
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.store.log.claim import INBOX, Claim
@@ -170,8 +170,8 @@ class Inbox:
                 )
                 continue
             if gate.remote_links is not None and not gate.holds(identity):
-                way = Way(kind=INBOX_LINK, first_seen_at=submitted_at)
-                gate.remote_links.send(identity, 0, crawl.clock.now_ms(), way)
+                provenance = Provenance(kind=INBOX_LINK, first_seen_at=submitted_at)
+                gate.remote_links.send(identity, 0, crawl.clock.now_ms(), provenance)
             elif gate.admitted_count == before:
                 again = renewals[submission.collection]
                 again[identity] = max(submitted_at, again.get(identity, 0))

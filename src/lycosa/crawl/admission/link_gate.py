@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from lycosa.config.settings import Collection
 from lycosa.core.errors import Refusal, UrlError
 from lycosa.core.records import FOLLOWED_KINDS, Link, LinkKind, UrlId, UrlRow
-from lycosa.crawl.admission.remote_links import INBOX_LINK, RemoteLinks, Way
+from lycosa.crawl.admission.remote_links import INBOX_LINK, Provenance, RemoteLinks
 from lycosa.crawl.admission.url_filter import FilterResult
 from lycosa.frontier.scheduler.reach import Reach
 from lycosa.frontier.seen.seen_urls import SeenUrls
@@ -26,7 +26,7 @@ from lycosa.url.traps import without_session
 _CACHED_LINKS = 50_000  # 280 bytes each
 _FOLLOWED = frozenset(kind.value for kind in FOLLOWED_KINDS)
 _REQUISITES = frozenset({LinkKind.IMAGE.value, LinkKind.REQUISITE.value})
-_NAMED = Way()
+_NAMED = Provenance()
 
 
 class AdmissionListener:
@@ -62,7 +62,7 @@ class _KnownUrls:
         """
         return self._seen.depth(identity)
 
-    def add(self, identity: UrlId, depth: int, now_ms: int, way: Way) -> None:
+    def add(self, identity: UrlId, depth: int, now_ms: int, provenance: Provenance) -> None:
         """Add a new URL."""
         self._seen.put(identity, depth, new=True)
         self._new.append(
@@ -71,11 +71,11 @@ class _KnownUrls:
                 self._collection,
                 depth,
                 state_at=now_ms,
-                first_seen_at=way.first_seen_at or now_ms,
-                referrer=way.referrer,
-                redirects=way.redirects,
-                redirect_from=way.redirect_from,
-                priority=way.priority,
+                first_seen_at=provenance.first_seen_at or now_ms,
+                referrer=provenance.referrer,
+                redirects=provenance.redirects,
+                redirect_from=provenance.redirect_from,
+                priority=provenance.priority,
             )
         )
 
@@ -181,13 +181,13 @@ class LinkGate:
             self.extend(source.id.url_key, self.followed(links), 1)
         verdicts = self._verdicts
         depth = source.depth + 1
-        way = _NAMED
+        provenance = _NAMED
         respect_nofollow = self._collection.respect_nofollow
         for target, anchor, rel, kind, _ in links:
             if kind not in _FOLLOWED:
                 if kind in _REQUISITES and self._collection.requisites:
                     # a part of the page: it has the page's depth
-                    self._admit(target, source.depth, now_ms, Way(source.id.url, kind=kind))
+                    self._admit(target, source.depth, now_ms, Provenance(source.id.url, kind=kind))
                 continue
             if rel and respect_nofollow and "nofollow" in rel:
                 self.refused[Refusal.NOFOLLOW] += 1
@@ -196,37 +196,43 @@ class LinkGate:
             if isinstance(verdict, str):
                 self.refused[verdict] += 1
             elif verdict is None or depth < verdict or self._reports_links:
-                if kind != way.kind or self.remote_links is not None:  # only these need anchors
-                    way = Way(source.id.url, anchor=anchor, kind=kind)
-                self._admit(target, depth, now_ms, way)
+                if (
+                    kind != provenance.kind or self.remote_links is not None
+                ):  # only these need anchors
+                    provenance = Provenance(source.id.url, anchor=anchor, kind=kind)
+                self._admit(target, depth, now_ms, provenance)
         self._urls.report()
 
     def redirect(self, source: UrlRow, target: str, now_ms: int) -> str:
         """Admit the target of a redirect, at the source's own depth."""
         if self._reach is not None:
             self.extend(source.id.url_key, (target,), 0)
-        way = Way(
+        provenance = Provenance(
             source.id.url,
             source.redirects + 1,
             source.redirect_from or source.id.url,
             kind=LinkKind.REDIRECT,
         )
-        return self.admit(target, source.depth, now_ms, way)
+        return self.admit(target, source.depth, now_ms, provenance)
 
-    def admit(self, target: str, depth: int, now_ms: int, way: Way) -> str:
+    def admit(self, target: str, depth: int, now_ms: int, provenance: Provenance) -> str:
         """Admit one normalised URL. Return "", or the reason why it is refused.
 
         Refusals are counted. A known URL, or one in a remote partition, is not refused.
         """
-        return self.admit_all(((target, way),), depth, now_ms)[0]
+        return self.admit_all(((target, provenance),), depth, now_ms)[0]
 
-    def admit_all(self, targets: Iterable[tuple[str, Way]], depth: int, now_ms: int) -> list[str]:
+    def admit_all(
+        self, targets: Iterable[tuple[str, Provenance]], depth: int, now_ms: int
+    ) -> list[str]:
         """Apply `admit` to several URLs, and report the new ones together."""
-        refusals = [self._admit(target, depth, now_ms, way) for target, way in targets]
+        refusals = [
+            self._admit(target, depth, now_ms, provenance) for target, provenance in targets
+        ]
         self._urls.report()
         return refusals
 
-    def _admit(self, target: str, depth: int, now_ms: int, way: Way) -> str:
+    def _admit(self, target: str, depth: int, now_ms: int, provenance: Provenance) -> str:
         if len(self._verdicts) >= _CACHED_LINKS:
             self._verdicts.clear()
         url = self._rules.apply(target) if self._rules.active else target
@@ -236,7 +242,7 @@ class LinkGate:
                 # not cached: another page may link to it at less depth
                 self.refused[Refusal.DEPTH] += 1
                 return Refusal.DEPTH
-            refusal = self._enter(self._identifier.identify(url), depth, now_ms, way)
+            refusal = self._enter(self._identifier.identify(url), depth, now_ms, provenance)
         if refusal is not None:
             self.refused[refusal] += 1
             self._verdicts[target] = refusal
@@ -244,18 +250,18 @@ class LinkGate:
         self._verdicts[target] = depth
         return ""
 
-    def receive(self, identity: UrlId, depth: int, now_ms: int, way: Way) -> str:
+    def receive(self, identity: UrlId, depth: int, now_ms: int, provenance: Provenance) -> str:
         """Admit a URL that another worker discovered, by this worker's settings.
 
         Returns the reason why it is refused, or "".
         """
         refusal: str | None = self.admission.refuse(identity.url)
-        if refusal is Refusal.PATTERN and way.kind == INBOX_LINK:
+        if refusal is Refusal.PATTERN and provenance.kind == INBOX_LINK:
             refusal = None
         if refusal is None and self.depth_limit is not None and depth > self.depth_limit:
             refusal = Refusal.DEPTH
         if refusal is None:
-            refusal = self._enter(identity, depth, now_ms, way)
+            refusal = self._enter(identity, depth, now_ms, provenance)
             self._urls.report()
         if refusal is not None:
             self.refused[refusal] += 1
@@ -310,7 +316,9 @@ class LinkGate:
         """
         return self._identifier.identify(self._rules.apply(normalise(url)))
 
-    def enter_imported(self, identity: UrlId, depth: int, now_ms: int, way: Way) -> bool:
+    def enter_imported(
+        self, identity: UrlId, depth: int, now_ms: int, provenance: Provenance
+    ) -> bool:
         """Add the URL of an imported page, regardless of scope and depth.
 
         Returns False if it was known.
@@ -320,11 +328,11 @@ class LinkGate:
         """
         before = self._urls.depth(identity)
         if before is not None:
-            if depth < before and way.referrer:
+            if depth < before and provenance.referrer:
                 self._urls.decrease_depth(identity, depth)
             return False
         self.admitted_count += 1
-        self._urls.add(identity, depth, now_ms, way)
+        self._urls.add(identity, depth, now_ms, provenance)
         self._urls.report()
         return True
 
@@ -345,9 +353,11 @@ class LinkGate:
             return Refusal.DEPTH
         return refusal
 
-    def _enter(self, identity: UrlId, depth: int, now_ms: int, way: Way) -> str | None:
+    def _enter(
+        self, identity: UrlId, depth: int, now_ms: int, provenance: Provenance
+    ) -> str | None:
         if self.remote_links is not None and not self.remote_links.holds(identity.partition):
-            return self._hand_on(self.remote_links, identity, depth, now_ms, way)
+            return self._hand_on(self.remote_links, identity, depth, now_ms, provenance)
         try:
             before = self._urls.depth(identity)
         except KeyError:
@@ -356,30 +366,35 @@ class LinkGate:
             reason, instead = (
                 self._screen(identity.url) if self._screen is not None and depth else ("", "")
             )
-            if instead and not _leads_back(instead, way):
-                return self._enter_instead(reason, instead, depth, now_ms, way)
+            if instead and not _redirects_to_itself(instead, provenance):
+                return self._enter_instead(reason, instead, depth, now_ms, provenance)
             if reason and not instead:
                 return reason
             self.admitted_count += 1
-            self._urls.add(identity, depth, now_ms, way)
+            self._urls.add(identity, depth, now_ms, provenance)
             return None
         if depth < before:
             self._urls.decrease_depth(identity, depth)
         if self._reports_links:
-            self._urls.link(identity, way.referrer)
+            self._urls.link(identity, provenance.referrer)
         return None
 
     def _enter_instead(
-        self, reason: str, instead: str, depth: int, now_ms: int, way: Way
+        self, reason: str, instead: str, depth: int, now_ms: int, provenance: Provenance
     ) -> str | None:
         """Count the refusal, and admit the other URL of the page."""
         self.refused[reason] += 1
         return self.admission.refuse(instead) or self._enter(
-            self._identifier.identify(instead), depth, now_ms, way
+            self._identifier.identify(instead), depth, now_ms, provenance
         )
 
     def _hand_on(
-        self, remote_links: RemoteLinks, identity: UrlId, depth: int, now_ms: int, way: Way
+        self,
+        remote_links: RemoteLinks,
+        identity: UrlId,
+        depth: int,
+        now_ms: int,
+        provenance: Provenance,
     ) -> str | None:
         """Send a URL of a remote partition, if the pre-fetch filter allows.
 
@@ -387,17 +402,17 @@ class LinkGate:
         """
         if depth and not remote_links.was_sent(identity):
             reason, instead = remote_links.screen(identity.url)
-            if instead and not _leads_back(instead, way):
-                return self._enter_instead(reason, instead, depth, now_ms, way)
+            if instead and not _redirects_to_itself(instead, provenance):
+                return self._enter_instead(reason, instead, depth, now_ms, provenance)
             if reason and not instead:
                 return reason
-        self.admitted_count += remote_links.send(identity, depth, now_ms, way)
+        self.admitted_count += remote_links.send(identity, depth, now_ms, provenance)
         return None
 
 
-def _leads_back(instead: str, way: Way) -> bool:
+def _redirects_to_itself(instead: str, provenance: Provenance) -> bool:
     """Return whether the page redirects to itself with a session ID.
 
     Such a page has no other URL.
     """
-    return way.redirects > 0 and instead == way.referrer
+    return provenance.redirects > 0 and instead == provenance.referrer

@@ -17,7 +17,7 @@ import polars.selectors as cs
 from lycosa.core.records import UrlId
 from lycosa.crawl.admission.discovery import Discovery
 from lycosa.crawl.admission.inbox import Inbox
-from lycosa.crawl.admission.remote_links import INBOX_LINK, Way
+from lycosa.crawl.admission.remote_links import INBOX_LINK, Provenance
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import CrawlListener
 from lycosa.store.log.claim import DATA, Claim
@@ -150,7 +150,7 @@ class ReceivedLinks(CrawlListener):
             self._left[partition] = min(entry, self._left.get(partition, entry))
             return
         identity = UrlId(url, hostname(url), host_key, url_key, partition)
-        way = Way(
+        provenance = Provenance(
             source,
             redirects,
             redirect_from or "",
@@ -162,19 +162,19 @@ class ReceivedLinks(CrawlListener):
         )
         if operation:
             self._discovery.admit(
-                collection, identity, operation, way.referrer, depth, way.redirects
+                collection, identity, operation, provenance.referrer, depth, provenance.redirects
             )
             return
         is_recorded = assignment.knows(identity)
-        if assignment.gate.receive(identity, depth, self._crawl.clock.now_ms(), way):
+        if assignment.gate.receive(identity, depth, self._crawl.clock.now_ms(), provenance):
             return
         if kind == INBOX_LINK and is_recorded:
-            self._inbox.renew(collection, identity, way.first_seen_at)
-        self._improve(collection, identity, way)
+            self._inbox.renew(collection, identity, provenance.first_seen_at)
+        self._improve(collection, identity, provenance)
         if modified_at:
             claims[collection][identity] = max(modified_at, claims[collection].get(identity, 0))
 
-    def _improve(self, collection: str, identity: UrlId, way: Way) -> None:
+    def _improve(self, collection: str, identity: UrlId, provenance: Provenance) -> None:
         """Finish the upsert for a row in memory.
 
         Rows that are only in the tables are older and do not change.
@@ -182,11 +182,11 @@ class ReceivedLinks(CrawlListener):
         row = self._crawl.urls.find(collection, identity)
         if row is None:
             return
-        if way.priority > row.priority or 0 < way.first_seen_at < row.first_seen_at:
+        if provenance.priority > row.priority or 0 < provenance.first_seen_at < row.first_seen_at:
             row.priority, row.first_seen_at = (
-                max(row.priority, way.priority),
-                min(row.first_seen_at, way.first_seen_at),
+                max(row.priority, provenance.priority),
+                min(row.first_seen_at, provenance.first_seen_at),
             )
             self._crawl.urls.change(row)
-        if way.redirects:
+        if provenance.redirects:
             self._crawl.urls.stop_redirects(row)

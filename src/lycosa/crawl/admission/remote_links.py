@@ -20,7 +20,7 @@ INBOX_LINK = "inbox"
 _REMEMBERED = 65_536
 
 
-class Way(NamedTuple):
+class Provenance(NamedTuple):
     """How a URL was discovered.
 
     `modified_at`: last change according to a sitemap or feed; `first_seen_at`: time of discovery;
@@ -76,7 +76,9 @@ class RemoteLinks:
         key = operation_key(identity.url_key, operation)
         return key in self._new or key in self._old
 
-    def send(self, identity: UrlId, depth: int, now_ms: int, way: Way, operation: str = "") -> bool:
+    def send(
+        self, identity: UrlId, depth: int, now_ms: int, provenance: Provenance, operation: str = ""
+    ) -> bool:
         """Send a URL, unless it was sent with the same or better data.
 
         Returns whether no earlier sending is remembered.
@@ -85,8 +87,8 @@ class RemoteLinks:
         sent = self._new.get(key) or self._old.get(key)
         if (
             sent is not None
-            and way.kind != INBOX_LINK
-            and not self._is_news(sent, depth, now_ms, way, operation)
+            and provenance.kind != INBOX_LINK
+            and not self._is_news(sent, depth, now_ms, provenance, operation)
         ):
             return False
         row = UrlRow(
@@ -94,28 +96,32 @@ class RemoteLinks:
             self._collection,
             depth,
             operation,
-            priority=way.priority,
-            first_seen_at=way.first_seen_at or now_ms,
-            redirects=way.redirects,
-            redirect_from=way.redirect_from,
+            priority=provenance.priority,
+            first_seen_at=provenance.first_seen_at or now_ms,
+            redirects=provenance.redirects,
+            redirect_from=provenance.redirect_from,
         )
         self._put(
             found_row(
                 row,
-                source=way.referrer,
-                anchor=way.anchor,
-                kind=way.kind,
-                modified_at=way.modified_at,
+                source=provenance.referrer,
+                anchor=provenance.anchor,
+                kind=provenance.kind,
+                modified_at=provenance.modified_at,
             )
         )
         if len(self._new) >= _REMEMBERED:
             self._old, self._new = self._new, {}
         least = depth if sent is None else min(depth, sent.depth)
-        self._new[key] = _Sent(least, now_ms, max(way.modified_at, sent.modified_at if sent else 0))
+        self._new[key] = _Sent(
+            least, now_ms, max(provenance.modified_at, sent.modified_at if sent else 0)
+        )
         return sent is None
 
-    def _is_news(self, sent: _Sent, depth: int, now_ms: int, way: Way, operation: str) -> bool:
+    def _is_news(
+        self, sent: _Sent, depth: int, now_ms: int, provenance: Provenance, operation: str
+    ) -> bool:
         again = (
             self._again_ms is not None and not operation and now_ms - sent.at_ms >= self._again_ms
         )
-        return depth < sent.depth or way.modified_at > sent.modified_at or again
+        return depth < sent.depth or provenance.modified_at > sent.modified_at or again

@@ -33,7 +33,7 @@ from lycosa.crawl.documents.wire import (
 from lycosa.crawl.processing.page_reader import ItemExtractor, ParsedExchange, Reader
 from lycosa.fetch.robots_txt import product_token
 from lycosa.http.decode import decode_with, parse_head
-from lycosa.page.documents.kinds import begins_as_document, kind_of
+from lycosa.page.documents.kinds import kind_of, may_be_document
 from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_MEMORY, FAULT_TIMEOUT
 from lycosa.page.html.markdown import MarkdownMode
 
@@ -137,7 +137,7 @@ class _Child:
         return ParsedExchange(*decode_reply(reply))
 
     @property
-    def worn_out(self) -> bool:
+    def needs_restart(self) -> bool:
         return self._parsed >= _DOCUMENTS_PER_CHILD
 
     def _time_out(self) -> None:
@@ -197,7 +197,7 @@ class DocumentPool:
         headers = parse_head(exchange.response_head)
         if headers.get("content-encoding") or headers.get("transfer-encoding"):
             start = decode_with(replace(exchange, body=body[:_PEEK_BYTES]), headers, _PEEK_DECODED)
-            if not begins_as_document(start.payload):
+            if not may_be_document(start.payload):
                 return False  # nearly all pages: decompressing twice would cost more
             body = decode_with(exchange, headers, self.limits.max_decoded).payload
         return kind_of(body) is not None
@@ -300,7 +300,7 @@ class DocumentPool:
             except (OSError, EOFError):
                 fault = self._end(child)
                 break
-            if child.worn_out:
+            if child.needs_restart:
                 self._end(child)
             else:
                 self._idle.append(child)

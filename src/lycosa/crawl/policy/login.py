@@ -18,7 +18,7 @@ from lycosa.crawl.policy.outcome import REDIRECTS
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.task import Task
 from lycosa.fetch.auth import secret_from
-from lycosa.fetch.login import FORM_TYPE, asks_for_password, read_form
+from lycosa.fetch.login import FORM_TYPE, has_password_field, read_form
 from lycosa.http.decode import decode_body, parse_head
 from lycosa.url.normalise import LinkResolver, normalise
 from lycosa.url.scope import url_origin
@@ -97,7 +97,7 @@ class Login:
         worked = (
             _matches(success, payload)
             if success
-            else exchange.status < 400 and not asks_for_password(payload)
+            else exchange.status < 400 and not has_password_field(payload)
         )
         if not worked:
             return self._fail(REJECTED_MS)

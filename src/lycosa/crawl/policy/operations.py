@@ -20,7 +20,7 @@ from typing import Protocol
 from lycosa.core.errors import Exclusion
 from lycosa.core.records import Link, Page, UrlId, UrlRow, UrlState, Visit
 from lycosa.crawl.admission.discovery import Discovery
-from lycosa.crawl.admission.remote_links import Way
+from lycosa.crawl.admission.remote_links import Provenance
 from lycosa.crawl.recovery.stored_pages import StoredPages
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import CrawlListener, PatternMatch
@@ -46,7 +46,7 @@ class Work(Protocol):
         """Return whether the request concerns a URL."""
         ...
 
-    def look(self, text: str) -> Iterable[PatternMatch]:
+    def match(self, text: str) -> Iterable[PatternMatch]:
         """Return the matches in a page's text."""
         ...
 
@@ -188,7 +188,7 @@ class Operations(CrawlListener):
         now_ms = crawl.clock.now_ms()
         if page is None:
             gate = crawl.assignments[row.collection].gate
-            refused = gate.admit(row.id.url, row.depth, now_ms, Way(row.referrer))
+            refused = gate.admit(row.id.url, row.depth, now_ms, Provenance(row.referrer))
             if refused:
                 self._end(
                     row, UrlState.EXCLUDED, refused if refused in _EXCLUSIONS else Exclusion.SCOPE
@@ -254,7 +254,7 @@ class Operations(CrawlListener):
 
     def _act(self, row: UrlRow, work: Work, visit: Visit, text: str, links: Iterable[Link]) -> None:
         """Record the matches of a page, and pass the operation on."""
-        for match in work.look(text):
+        for match in work.match(text):
             self._crawl.buffer.batch.add_match(visit, match)
         gate = self._crawl.assignments[row.collection].gate
         self._inherit(row, work, gate.followed(links))
@@ -278,7 +278,7 @@ class Operations(CrawlListener):
                 continue
             identity = self._crawl.identifier.identify(url)
             is_page = not gate.holds(identity) or assignment.knows(identity)
-            if is_page or not gate.admit(url, depth, now_ms, Way(row.id.url)):
+            if is_page or not gate.admit(url, depth, now_ms, Provenance(row.id.url)):
                 self._discovery.admit(
                     row.collection, identity, row.operation, row.id.url, depth, hops
                 )

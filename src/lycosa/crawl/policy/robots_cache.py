@@ -42,7 +42,7 @@ class _ParsedRobots:
     cost: int  # bytes
 
 
-def holds_now(entry: RobotsEntry | _ParsedRobots, now_ms: int) -> bool:
+def is_unexpired(entry: RobotsEntry | _ParsedRobots, now_ms: int) -> bool:
     """Return whether a file has not expired.
 
     A file with a fetch time in the future has expired: the clock was set back.
@@ -66,7 +66,7 @@ class RobotsCache:
 
     def is_current(self, origin: str, now_ms: int) -> bool:
         entry = self._entry(origin)
-        return entry is not None and holds_now(entry, now_ms)
+        return entry is not None and is_unexpired(entry, now_ms)
 
     def reachable(self, origin: str) -> bool:
         entry = self._entry(origin)
@@ -100,7 +100,7 @@ class RobotsCache:
         if self.is_current(origin, now_ms):
             return True
         for entry in entries:
-            if entry.origin == origin and holds_now(entry, now_ms):
+            if entry.origin == origin and is_unexpired(entry, now_ms):
                 self.load(entry)
                 return True
         return False

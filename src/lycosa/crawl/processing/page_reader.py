@@ -23,7 +23,7 @@ from lycosa.page.documents.kinds import kind_of
 from lycosa.page.html import style
 from lycosa.page.html.markdown import MarkdownMode, html_markdown
 from lycosa.page.page_parts import HtmlTree, ReadItems
-from lycosa.page.parse import ParseOptions, parse_items, parse_page, understands
+from lycosa.page.parse import ParseOptions, can_parse, parse_items, parse_page
 from lycosa.url.file_types import unindexable_type
 from lycosa.url.normalise import LinkResolver
 
@@ -129,7 +129,7 @@ class Reader:
             return ParsedExchange(None, decoded.error)
         if self.documents is not None and kind_of(decoded.payload) is not None:
             return self.documents.read(exchange, markdown)
-        if not understands(content_type, decoded.payload):
+        if not can_parse(content_type, decoded.payload):
             return ParsedExchange(None, decoded.error, decoded.truncated)
         page = self._parse(exchange, headers, decoded.payload, content_type, options)
         if decoded.error:
@@ -199,7 +199,7 @@ class Reader:
 _MAX_LINKS = 5_000
 
 
-def understand_requisites(
+def parse_requisites(
     exchange: Exchange,
     headers: Headers,
     parse: Callable[[Exchange, Headers], ParsedExchange],

@@ -41,7 +41,7 @@ class Prerequisites:
             return None
         return 0 if waiting > self._left else self._at
 
-    def look_again(self) -> None:
+    def recheck(self) -> None:
         """Record that requests were added or removed outside the worker's loop."""
         self._at = 0
 

@@ -55,7 +55,7 @@ _MAX_UNPARSED_PER_HOST = 4
 
 
 @dataclass(slots=True, frozen=True)
-class _Aside:
+class _UnparsedDocument:
     """An archived document that is being parsed. `booked`: host was released."""
 
     record_id: str
@@ -97,7 +97,7 @@ class ResponseProcessor:
         self._robots = RobotsProcessor(crawl, discovery, self._rest)
         self._retries = fetch.retries
         self._clock = crawl.clock
-        self._aside: dict[int, _Aside] = {}  # by `id` of the exchange
+        self._aside: dict[int, _UnparsedDocument] = {}  # by `id` of the exchange
         self._unparsed: Counter[int] = Counter()  # documents that are being parsed, by host
 
     def process(self, exchange: Exchange, task: Task, replayed: Replayed | None = None) -> None:
@@ -147,9 +147,9 @@ class ResponseProcessor:
         ):
             self._note_failure(exchange, task, verdict, visit.redirect_to)
         if aside is not None:
-            self._no_longer_aside(aside, task)
+            self._finish_unparsed(aside, task)
 
-    def set_aside(
+    def archive_unparsed(
         self, exchange: Exchange, task: Task, *, to_render: bool = False
     ) -> Callable[[], bytes] | None:
         """Archive a document that is parsed later, and release its host.
@@ -176,7 +176,7 @@ class ResponseProcessor:
         crawl.buffer.unparsed.archive(exchange, visit)
         key = task.identity.host_key
         booked = to_render or self._unparsed[key] < _MAX_UNPARSED_PER_HOST
-        self._aside[id(exchange)] = _Aside(visit.record_id, booked)
+        self._aside[id(exchange)] = _UnparsedDocument(visit.record_id, booked)
         self._unparsed[key] += 1
         for row in task.rows:
             crawl.assignments[row.collection].unparsed += 1
@@ -242,7 +242,7 @@ class ResponseProcessor:
                     "choose another --scope",
                 )
 
-    def _no_longer_aside(self, aside: _Aside, task: Task) -> None:
+    def _finish_unparsed(self, aside: _UnparsedDocument, task: Task) -> None:
         crawl, key = self.crawl, task.identity.host_key
         crawl.buffer.unparsed.moved(aside.record_id, crawl.buffer.cuts + 1)
         self._unparsed[key] -= 1

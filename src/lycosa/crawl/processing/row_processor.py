@@ -14,7 +14,7 @@ from lycosa.crawl.policy.page_budgets import is_held
 from lycosa.crawl.processing.page_reader import (
     ParsedExchange,
     ParseFunction,
-    understand_requisites,
+    parse_requisites,
 )
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import CrawlListener, PageMatcher
@@ -123,7 +123,7 @@ class RowProcessor(CrawlListener):
         types = [
             each for collection in collections for each in collection.media_types or READ_TYPES
         ]
-        return understand_requisites(
+        return parse_requisites(
             exchange, headers, parse, types, self.crawl.config.fetch.max_decoded
         )
 
@@ -210,7 +210,7 @@ class RowProcessor(CrawlListener):
         if (
             visit.changed
             and self._page_matcher is not None
-            and self._page_matcher.look(visit, page.text)
+            and self._page_matcher.match_page(visit, page.text)
         ):
             self.before_commit()
         if not was_held:

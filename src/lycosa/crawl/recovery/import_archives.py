@@ -22,7 +22,7 @@ from lycosa.archive.warc.reader import read_response
 from lycosa.core.errors import ArchiveError, Refusal, UrlError
 from lycosa.core.records import KINDS_WITHOUT_ROWS, UrlId, UrlRow, Visit, VisitKind
 from lycosa.crawl.admission.discovery import KINDS
-from lycosa.crawl.admission.remote_links import Way
+from lycosa.crawl.admission.remote_links import Provenance
 from lycosa.crawl.policy.outcome import REDIRECTS
 from lycosa.crawl.processing.response_processor import Replayed, ResponseProcessor
 from lycosa.crawl.state.task import Task, build_visit
@@ -105,7 +105,7 @@ class Importer:
         self._in_scope = in_scope
         self._recent: FIFOCache[str, bool] = FIFOCache(_RECENT_IDS)
         # targets of redirects outside the scope
-        self._redirected: FIFOCache[str, Way] = FIFOCache(_REDIRECTS_KEPT)
+        self._redirected: FIFOCache[str, Provenance] = FIFOCache(_REDIRECTS_KEPT)
         self._deferred: list[ImportedCapture] = []
 
     def take(self, name: str, captures: Iterable[ImportedCapture]) -> None:
@@ -278,9 +278,9 @@ class Importer:
         return visit
 
     def _enter(self, identity: UrlId, visit: Visit, stored: _StoredRows) -> UrlRow | None:
-        way = self._redirected.get(identity.url) or Way(visit.referrer)
+        provenance = self._redirected.get(identity.url) or Provenance(visit.referrer)
         try:
-            self._gate.enter_imported(identity, visit.depth, self._crawl.clock.now_ms(), way)
+            self._gate.enter_imported(identity, visit.depth, self._crawl.clock.now_ms(), provenance)
         except KeyError:
             return None
         row = self._row(identity, stored)
@@ -302,7 +302,7 @@ class Importer:
         If its target is imported, it gets the redirect as referrer.
         """
         if target and not self._gate.takes(target):
-            self._redirected[target] = Way(
+            self._redirected[target] = Provenance(
                 row.id.url, row.redirects + 1, row.redirect_from or row.id.url
             )
 

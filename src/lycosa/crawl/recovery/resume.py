@@ -19,7 +19,7 @@ from lycosa.config.settings import Collection
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Exclusion
 from lycosa.core.records import FOLLOWED_KINDS, LinkKind, UrlRow, UrlState, operation_mask
-from lycosa.crawl.admission.remote_links import Way
+from lycosa.crawl.admission.remote_links import Provenance
 from lycosa.crawl.state.assignment import Assignment
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.held_partitions import HeldPartitions
@@ -227,7 +227,7 @@ def _walk(crawl: CrawlState, assignment: Assignment, links: pl.DataFrame) -> int
     now_ms = crawl.clock.now_ms()
     changed = 0
     for target, reached, source in best_depths.iter_rows():
-        changed += not assignment.gate.admit(target, reached, now_ms, Way(source))
+        changed += not assignment.gate.admit(target, reached, now_ms, Provenance(source))
     return changed
 
 

@@ -1,10 +1,10 @@
 """Rendering in a crawl: a page with scripts passes through a browser before it is parsed.
 
-Its exchange is archived when it arrives (`ResponseProcessor.set_aside`), like that of a document,
-and its host is then released. The resources of the page are separate, archived requests, which obey
-the host's clock, robots.txt and the exclusions. After rendering, the exchange is processed with the
-rendered document, or without it if rendering failed. After a kill, replay processes the page
-without rendering.
+Its exchange is archived when it arrives (`ResponseProcessor.archive_unparsed`), like that of a
+document, and its host is then released. The resources of the page are separate, archived requests,
+which obey the host's clock, robots.txt and the exclusions. After rendering, the exchange is
+processed with the rendered document, or without it if rendering failed. After a kill, replay
+processes the page without rendering.
 """
 
 from __future__ import annotations
@@ -119,11 +119,11 @@ class Renders:
         config: Config,
         parse: ParseFunction,
         archive: Callable[[Exchange], object | None],
-        look_again: Callable[[], None],
+        recheck: Callable[[], None],
     ) -> None:
         """`archive`: archives a page and releases its host.
 
-        If it returns None, the page is not rendered. `look_again`: called when `prerequisites` have
+        If it returns None, the page is not rendered. `recheck`: called when `prerequisites` have
         changed.
 
         Raises:
@@ -142,7 +142,7 @@ class Renders:
         self._config = config
         self._parse = parse
         self._archive = archive
-        self._look_again = look_again
+        self._recheck = recheck
         self._learner = RenderLearner()
         collections = {name: each.collection for name, each in crawl.assignments.items()}
         self._modes = {name: each.render for name, each in collections.items()}
@@ -326,12 +326,12 @@ class Renders:
                 referrer=page.exchange.url,
             )
             crawl.prerequisites.append(task)
-            self._look_again()
+            self._recheck()
         else:
             if verdict is RequisiteDecision.ASK_ROBOTS:
                 crawl.frontier.hold(identity.host_key)
                 crawl.prerequisites.append(crawl.hosts.robots_task(origin))
-                self._look_again()
+                self._recheck()
             self._requests.append((now + _LOOK_AGAIN_MS, request))
 
     def _finished(self, job: RenderJob) -> Exchange:
@@ -372,7 +372,7 @@ class Renders:
         )
         if task is not None:
             prerequisites.remove(task)
-            self._look_again()
+            self._recheck()
         return task is not None
 
 

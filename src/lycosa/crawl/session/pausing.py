@@ -104,7 +104,7 @@ def pause_text(state: Mapping[str, str]) -> str:
     )
 
 
-class PausedByPeople:
+class ManualPauses:
     """The names of paused collections, cached for frequent calls."""
 
     def __init__(self, clock: Clock) -> None:
@@ -112,7 +112,7 @@ class PausedByPeople:
         self._next_look = 0
         self._names: frozenset[str] = frozenset()
 
-    def look(self, storage: Storage) -> frozenset[str]:
+    def read(self, storage: Storage) -> frozenset[str]:
         """Return the names, at most 1 s old (10 s on remote storage).
 
         If storage is unreachable, the last names are returned.
@@ -146,12 +146,12 @@ class PauseFollower:
             collection,
             report,
         )
-        self._pauses = PausedByPeople(clock)
+        self._pauses = ManualPauses(clock)
         self._paused = False
 
     def tick(self) -> None:
         """Stop or continue fetching if the collection was paused or resumed."""
-        paused = self._collection in self._pauses.look(self._storage)
+        paused = self._collection in self._pauses.read(self._storage)
         if paused != self._paused:
             self._paused = paused
             self._worker.dispatcher.pause_collections([self._collection] if paused else [])

@@ -134,7 +134,7 @@ class CrawlSession:
         read_to = self.received_links.read_to
         return read_to if self._walk_progress is None else min(read_to, self._walk_progress())
 
-    def hold_to(self, walk_progress: Callable[[], int]) -> None:
+    def follow_walk(self, walk_progress: Callable[[], int]) -> None:
         """Restrict the session to a walk of the cluster's driver.
 
         `walk_progress` applies the URLs that the walk has reached, and returns the log entry up to
@@ -403,11 +403,12 @@ def _changed(
     return tuple(
         name
         for name, chosen in settings.items()
-        if name in before and (look_again(before[name], chosen) or oldest <= chosen.get(SINCE, 0))
+        if name in before
+        and (needs_link_walk(before[name], chosen) or oldest <= chosen.get(SINCE, 0))
     )
 
 
-def look_again(before: dict[str, Any], settings: dict[str, Any]) -> bool:
+def needs_link_walk(before: dict[str, Any], settings: dict[str, Any]) -> bool:
     """Return whether stored links may have targets that were not admitted.
 
     They may if the options differ or pages were parsed again. With a depth limit they always may: a

@@ -18,7 +18,7 @@ from lycosa.config.settings import Collection
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Exclusion, UsageError
 from lycosa.core.records import LinkKind, UrlId, UrlRow, UrlState
-from lycosa.crawl.admission.remote_links import Way
+from lycosa.crawl.admission.remote_links import Provenance
 from lycosa.crawl.recovery.resume import followed_links, stored_rows
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.state.assignment import Assignment
@@ -167,7 +167,7 @@ class Walk:
             if _is_recorded(assignment, each.id):
                 crawl.scheduler.reached(each.id.host_key)
             else:
-                assignment.gate.receive(each.id, each.depth, now_ms, Way(each.referrer))
+                assignment.gate.receive(each.id, each.depth, now_ms, Provenance(each.referrer))
         if came:  # the walk over this worker's own pages may have reached excluded URLs as well
             self._reopen(reach)
 
@@ -204,7 +204,7 @@ class Walk:
                     if not _is_recorded(assignment, identity):
                         depth = assignment.seen.depth(crawl.identifier.identify(source)) or 0
                         depth += not is_redirect
-                        assignment.gate.admit(target, depth, now_ms, Way(source))
+                        assignment.gate.admit(target, depth, now_ms, Provenance(source))
         return reached
 
     def _reopen(self, reach: Reach) -> bool:

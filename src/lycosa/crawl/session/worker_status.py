@@ -12,7 +12,7 @@ from typing import Any
 
 from lycosa.core.clock import Clock
 from lycosa.core.hours import parse_hours
-from lycosa.crawl.session.pausing import PausedByPeople
+from lycosa.crawl.session.pausing import ManualPauses
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
@@ -51,32 +51,32 @@ class Rate:
 class CrawlPause:
     """Pauses collections by schedule and by command, and all of them when the disk is full."""
 
-    def __init__(self, jobs: Iterable[Job], room: DiskSpace, clock: Clock) -> None:
+    def __init__(self, jobs: Iterable[Job], space: DiskSpace, clock: Clock) -> None:
         self._clock = clock
         jobs = list(jobs)
         self._hours = {job.collection.name: parse_hours(job.collection.schedule) for job in jobs}
         self._paused = frozenset(job.collection.name for job in jobs if job.collection.paused)
-        self._people = PausedByPeople(clock)
-        self._room = room
+        self._manual_pauses = ManualPauses(clock)
+        self._disk_space = space
         self.paused_collections: frozenset[str] = frozenset()
 
-    def look(self, session: CrawlSession) -> None:
+    def update(self, session: CrawlSession) -> None:
         """Set the collections for which the worker may fetch."""
         now_ms = self._clock.now_ms()
-        by_people = self._people.look(session.workspace.storage) & self._hours.keys()
+        manually = self._manual_pauses.read(session.workspace.storage) & self._hours.keys()
         self.paused_collections = (
             self._paused
-            | by_people
+            | manually
             | {name for name, hours in self._hours.items() if not hours.open_at(now_ms)}
         )
         session.worker.dispatcher.pause_collections(self.paused_collections)
-        session.worker.dispatcher.pause(not self._room.look())
+        session.worker.dispatcher.pause(not self._disk_space.check())
 
     @property
     def message(self) -> str:
         """Reason for fetching nothing; "" in normal operation."""
-        if self._room.message:
-            return self._room.message
+        if self._disk_space.message:
+            return self._disk_space.message
         if self._hours and len(self.paused_collections) == len(self._hours):
             return "every collection is paused, by a command or by its schedule"
         return ""
@@ -99,12 +99,12 @@ class WorkerStatus:
     cpu_s: float = 0.0  # of its process and its ended child processes
 
 
-def figures(vitals: Iterable[WorkerStatus]) -> dict[str, Any]:
+def figures(statuses: Iterable[WorkerStatus]) -> dict[str, Any]:
     """Return the sums of several workers' figures.
 
     A ping has those of one worker, the live file those of all.
     """
-    columns = list(vitals)
+    columns = list(statuses)
     progress = added(each.progress for each in columns)
     collections: dict[str, dict[str, Any]] = {}
     for each in columns:

@@ -21,7 +21,7 @@ It is long because each commit writes files, and checks are safe in the open WAR
 
 # Interval at which URLs for other workers are committed. It is short at the start of a crawl, when
 # those workers have no other URLs.
-_HAND_ON_FIRST_MS, _HAND_ON_LAST_MS = 1_000, 10_000
+_MIN_TRANSFER_MS, _MAX_TRANSFER_MS = 1_000, 10_000
 _IDLE_COMMIT_MS = 500  # delay of the commit when no URL is due: other workers may need the batch
 # An idle worker commits only if no URL is due within this time. Otherwise the pauses of a single
 # host would make WARC files of one page.
@@ -47,7 +47,7 @@ class Commits:
         """
         self._crawl, self._settings, self._clock = crawl, settings, clock
         self._nothing_to_do, self._committed = nothing_to_do, committed
-        self._hand_on_ms = _HAND_ON_FIRST_MS
+        self._transfer_interval_ms = _MIN_TRANSFER_MS
         self._last = clock.monotonic_ms()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self.under_way: Future[int] | None = None  # the commit that is being written
@@ -102,7 +102,9 @@ class Commits:
         if self._nothing_to_do(now + _IDLE_AHEAD_MS):
             return min(interval, _IDLE_COMMIT_MS)
         return (
-            min(interval, self._hand_on_ms) if batch.remote_urls or batch.applied_due else interval
+            min(interval, self._transfer_interval_ms)
+            if batch.remote_urls or batch.applied_due
+            else interval
         )
 
     def _begin(self) -> None:
@@ -112,7 +114,7 @@ class Commits:
         if not batch.empty:
             self._last = self._clock.monotonic_ms()
             if batch.remote_urls or batch.applied_due:
-                self._hand_on_ms = min(2 * self._hand_on_ms, _HAND_ON_LAST_MS)
+                self._transfer_interval_ms = min(2 * self._transfer_interval_ms, _MAX_TRANSFER_MS)
             self.under_way = self._thread.submit(batch.commit)
 
     def _await(self) -> None:

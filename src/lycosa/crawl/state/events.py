@@ -56,7 +56,7 @@ class PatternMatch:
 class PageMatcher(Protocol):
     """Searches new and changed pages. Matches are committed with their page."""
 
-    def look(self, visit: Visit, text: str) -> bool:
+    def match_page(self, visit: Visit, text: str) -> bool:
         """Search a page's text. Called once for each collection of the page.
 
         If it returns True, call `take_matches` now; otherwise it is called before the next commit.

@@ -308,7 +308,7 @@ class UrlStore(AdmissionListener):
         if only is not None:
             rows = [row for row in rows if only.admits(row)]
         if rows:
-            self._frontier.offer(rows, scheduler.heads.room)
+            self._frontier.offer(rows, scheduler.heads.urls_per_host)
 
     def depth_decreased(self, collection: str, identity: UrlId, depth: int) -> None:
         """Apply a shorter path to a known URL."""

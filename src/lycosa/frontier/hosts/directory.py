@@ -170,7 +170,7 @@ class HostDirectory:
         if at_ms < self.next_at[slot]:
             self.next_at[slot] = at_ms
 
-    def hush(self) -> None:
+    def set_none_due(self) -> None:
         """Make all hosts not due until `wake` or `wake_many`."""
         self.next_at[: self._count] = NEVER
         self._arrays.shed()

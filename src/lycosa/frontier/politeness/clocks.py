@@ -65,20 +65,20 @@ class HostClock:
     """The clock of a host.
 
     `ready_at`: time of the next fetch; `paced_at`: the same without back-off and Retry-After, for
-    availability checks. In a burst: its fetches, the pause that is owed, and until when.
+    availability checks. In a burst: its fetches, the pause that is accrued_ms, and until when.
     """
 
     ready_at: int = 0
     paced_at: int = 0
     in_flight: int = 0
     burst: int = 0
-    owed: int = 0
+    accrued_ms: int = 0
     pause_ends_at: int = 0
 
     def started(self, now: int) -> None:
         """Start a fetch. A burst ends when its pause is over."""
         if self.burst and self.pause_ends_at <= now:
-            self.burst = self.owed = 0
+            self.burst = self.accrued_ms = 0
         self.in_flight += 1
 
     def ended(self) -> None:
@@ -95,15 +95,15 @@ class HostClock:
         `place_pause`: the same without bursts.
         """
         self.paced_at = now + place_pause
-        if max_burst > 1 and (may_burst or self.owed):
+        if max_burst > 1 and (may_burst or self.accrued_ms):
             self.burst += 1
-            self.owed += pause
-            self.pause_ends_at = now + self.owed
-            place_pause = max(place_pause, self.owed)
+            self.accrued_ms += pause
+            self.pause_ends_at = now + self.accrued_ms
+            place_pause = max(place_pause, self.accrued_ms)
             if may_burst and self.burst < max_burst:
                 pause = 0
             else:
-                pause, self.burst, self.owed = self.owed, 0, 0
+                pause, self.burst, self.accrued_ms = self.accrued_ms, 0, 0
         self.delay_until(now + pause)
         return place_pause
 
@@ -294,7 +294,7 @@ class Clocks:
         place = self._domains.get(domain)
         return place.ready_at(self.places) if place is not None else 0
 
-    def tidy(self, now: int) -> None:
+    def remove_expired(self, now: int) -> None:
         """Remove idle clocks. Called automatically when their number has doubled."""
         self._hosts = {
             key: host
@@ -325,7 +325,7 @@ class Clocks:
 
     def _tidy_if_grown(self, now: int) -> None:
         if len(self._hosts) + len(self._domains) >= self._tidy_at:
-            self.tidy(now)
+            self.remove_expired(now)
 
     def _host(self, host_key: int) -> HostClock:
         host = self._hosts.get(host_key)

@@ -50,11 +50,11 @@ class LatencyTracker:
 
     @property
     def usual_ms(self) -> float:
-        """The value to store, for `remembered`."""
+        """The value to store, for `initial_latency`."""
         return exp(self.usual) if self.samples else 0.0
 
 
-def remembered(usual_ms: float) -> LatencyTracker:
+def initial_latency(usual_ms: float) -> LatencyTracker:
     """Restore the means of a host after a restart; 0: no stored mean."""
     if usual_ms <= 0:
         return LatencyTracker()

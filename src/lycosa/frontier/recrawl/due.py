@@ -115,7 +115,7 @@ class RecrawlRules:
             raise ValueError("a longest duration must not be below its shortest or first one")
 
     @property
-    def gone_looks(self) -> int:
+    def gone_checks(self) -> int:
         """Number of checks of a gone page, until the interval was `gone_longest_ms` once."""
         return 1 + math.ceil(math.log2(self.gone_longest_ms / self.gone_first_ms))
 
@@ -249,7 +249,7 @@ def _gone_wait(rules: RecrawlRules, fails: int) -> int | None:
     looks = max(fails, 1)
     return (
         None
-        if looks > rules.gone_looks
+        if looks > rules.gone_checks
         else min(rules.gone_first_ms << (looks - 1), rules.gone_longest_ms)
     )
 
@@ -264,7 +264,7 @@ def _gone_wait_expr(rules: RecrawlRules) -> pl.Expr:
             .then(pl.lit(_gone_wait(rules, look), dtype=pl.Int64))
             .otherwise(rest)
         ),
-        range(rules.gone_looks, 0, -1),
+        range(rules.gone_checks, 0, -1),
         start,
     )
 

@@ -48,7 +48,7 @@ class FileIndex:
         Raises:
             ValueError: the rows are not sorted.
         """
-        firsts: list[Places] = []
+        first_urls: list[Places] = []
         starts: list[Rows] = []
         rows, last, block = 0, -1, -1
         for part in parts:
@@ -65,13 +65,13 @@ class FileIndex:
                     np.concatenate([[int(blocks[0]) != block], blocks[1:] != blocks[:-1]])
                 ]
                 block = int(blocks[-1])
-            firsts.append(part[begins])
+            first_urls.append(part[begins])
             starts.append(begins + rows)
             rows, last = rows + part.size, int(part[-1])
         if not rows:
             return FileIndex(np.zeros(0, np.uint64), np.zeros(1, np.int64), 0, True)
         return FileIndex(
-            np.concatenate(firsts),
+            np.concatenate(first_urls),
             np.append(np.concatenate(starts), rows).astype(np.int64),
             last,
             step == 1,

@@ -133,7 +133,7 @@ class ActiveHosts:
         """Remove a URL, regardless of the clock of its host (used by replay)."""
         queue = self.queues.get(host_key)
         head = queue.heads.get(collection) if queue else None
-        return self._take_out(host_key, head, key) if head else None
+        return self._remove_row(host_key, head, key) if head else None
 
     def rows(self) -> Iterator[UrlRow]:
         """Yield all queued URLs, in no order."""
@@ -162,7 +162,7 @@ class ActiveHosts:
                 queue.serve(next(self._numbers))
                 rows = [row]
                 for name, other in heads:
-                    same = self._take_out(row.id.host_key, other, row.key)
+                    same = self._remove_row(row.id.host_key, other, row.key)
                     if same is None and not other.complete and other is not head:
                         same = self._row_of_collection(row, name)
                     if same is not None:
@@ -184,7 +184,7 @@ class ActiveHosts:
             self.dry.add(row.id.host_key)
         return row
 
-    def _take_out(self, host_key: int, head: Head, key: int) -> UrlRow | None:
+    def _remove_row(self, host_key: int, head: Head, key: int) -> UrlRow | None:
         entry = head.remove(key)
         if entry is None:
             return None

@@ -35,7 +35,7 @@ from lycosa.url.scope import hostname
 HORIZON_MS = 600_000
 """URLs that are due within ten minutes may be in a head; hosts with longer pauses are parked."""
 
-_ROOM_LEAST = 2
+_MIN_URLS_PER_HOST = 2
 # share of a refill for a host with very many URLs, so that reading remains cheap per URL
 _SHARE_OF_LARGE = 200
 _MAX_OF_LARGE = 1_000
@@ -73,9 +73,9 @@ class Heads:
         self._wakes: list[tuple[int, int]] = []
 
     @property
-    def room(self) -> int:
+    def urls_per_host(self) -> int:
         """Return the current maximum number of URLs in a head."""
-        return max(_ROOM_LEAST, self._waiting_urls // max(1, len(self._frontier.hosts)))
+        return max(_MIN_URLS_PER_HOST, self._waiting_urls // max(1, len(self._frontier.hosts)))
 
     def wait_for(self, row: UrlRow) -> None:
         """Queue a changed URL of an active host, or leave it to the tables.
@@ -92,7 +92,7 @@ class Heads:
         others = queue.heads.values() if len(queue.heads) > 1 else ()
         fits = (
             head is None
-            or len(head) < self.room
+            or len(head) < self.urls_per_host
             or any(other.get(row.key) is not None for other in others)
         )
         if head is not None and fits:
@@ -103,7 +103,7 @@ class Heads:
         if wait <= HORIZON_MS and earliest == due and fits:
             self._frontier.add(row, self._clock.monotonic_ms() + wait if wait > 0 else 0)
         else:
-            self.look_at(queue, earliest)
+            self.set_next_due_at(queue, earliest)
 
     def stored(self, identities: Sequence[UrlId]) -> Iterator[UrlRow]:
         """Return the stored rows of single URLs, in all collections; heads may have newer ones."""
@@ -126,10 +126,10 @@ class Heads:
     # -- when a host is examined again
     # ------------------------------------------------------------
 
-    def look_at(self, queue: HostQueue, at_ms: int) -> None:
+    def set_next_due_at(self, queue: HostQueue, at_ms: int) -> None:
         """Examine an active host again at this time at the latest."""
         if queue.next_due_at is None or at_ms < queue.next_due_at:
-            queue.look_at(at_ms)
+            queue.set_next_due_at(at_ms)
             heapq.heappush(self._wakes, (at_ms, queue.row.host_key))
             if len(self._wakes) > _MAX_STALE + 2 * len(self._frontier.hosts):
                 self._wakes = [
@@ -145,7 +145,7 @@ class Heads:
         for key, queue in self._frontier.hosts.items():
             if queue.next_due_at is not None:
                 at_ms = queue.next_due_at - by_ms
-                queue.look_at(at_ms)
+                queue.set_next_due_at(at_ms)
                 self._wakes.append((at_ms, key))
         heapq.heapify(self._wakes)
 
@@ -155,7 +155,7 @@ class Heads:
             heapq.heappop(self._wakes)
         return self._wakes[0][0] if self._wakes else None
 
-    def take_dry(self) -> list[int]:
+    def pop_hosts_to_refill(self) -> list[int]:
         """Return the active hosts to be refilled now, which are no longer dry."""
         now, now_ms = self._clock.monotonic_ms(), self._clock.now_ms()
         while self._wakes and self._wakes[0][0] <= now_ms:
@@ -169,7 +169,7 @@ class Heads:
                 dry.append(key)
             else:
                 # its pause is long
-                self.look_at(self._frontier.hosts[key], now_ms + ready_at - now)
+                self.set_next_due_at(self._frontier.hosts[key], now_ms + ready_at - now)
         self._frontier.active.dry.clear()
         return dry
 
@@ -183,7 +183,9 @@ class Heads:
     def read(self, host_keys: Sequence[int], now_ms: int) -> None:
         """Fill the heads of these active hosts from the tables and the uncommitted rows."""
         horizon = now_ms + HORIZON_MS
-        room = max(_ROOM_LEAST, (self._waiting_urls - len(self._frontier)) // len(host_keys))
+        urls_per_host = max(
+            _MIN_URLS_PER_HOST, (self._waiting_urls - len(self._frontier)) // len(host_keys)
+        )
         pending = {key: self._pending_rows(key) for key in host_keys}
         kinds_by_place: dict[_Place, _Kinds] = {}
         more: dict[_Place, set[int]] = {}
@@ -193,7 +195,7 @@ class Heads:
             for row in pending[key].values():
                 self._take(row, horizon, kinds_by_place)
         if self.row_reader is not None:
-            for keys, limit in self._portions(host_keys, room):
+            for keys, limit in self._portions(host_keys, urls_per_host):
                 extra = max(len(pending[key]) for key in keys)
                 for collection in self._agenda.rules:
                     order = self._frontier.active.order(collection)
@@ -201,7 +203,9 @@ class Heads:
                     # `extra` of them may be outdated by pending rows, all of one kind
                     max_rows = limit + kinds * (extra + 1)
                     counts_by_host: dict[int, Counter[int]] = {}
-                    for row in self._shelved(keys, collection, horizon, max_rows, extra + 1):
+                    for row in self._stored_due_rows(
+                        keys, collection, horizon, max_rows, extra + 1
+                    ):
                         counts_by_host.setdefault(row.id.host_key, Counter())[order.kind(row)] += (
                             self._agenda.is_near(row, horizon)
                         )
@@ -219,11 +223,17 @@ class Heads:
                             }
                             further.setdefault(key, []).append(collection)
         for place, place_kinds in kinds_by_place.items():
-            self._fill(place, place_kinds, room, more.get(place, ()), now_ms)
+            self._fill(place, place_kinds, urls_per_host, more.get(place, ()), now_ms)
         for key in host_keys:
             for collection in {*self._frontier.hosts[key].heads, *further.get(key, ())}:
                 if (key, collection) not in kinds_by_place:
-                    self._fill((key, collection), {}, room, more.get((key, collection), ()), now_ms)
+                    self._fill(
+                        (key, collection),
+                        {},
+                        urls_per_host,
+                        more.get((key, collection), ()),
+                        now_ms,
+                    )
         if len(self._agenda.rules) > 1:
             self._share(host_keys, pending, horizon, now_ms)
 
@@ -236,22 +246,24 @@ class Heads:
             kinds = kinds_by_place.setdefault((row.id.host_key, row.collection), {})
             kinds.setdefault(self._frontier.active.order(row.collection).kind(row), []).append(row)
             return
-        self.look_at(self._frontier.hosts[row.id.host_key], earliest)
+        self.set_next_due_at(self._frontier.hosts[row.id.host_key], earliest)
 
-    def _portions(self, host_keys: Sequence[int], room: int) -> Iterator[tuple[list[int], int]]:
+    def _portions(
+        self, host_keys: Sequence[int], urls_per_host: int
+    ) -> Iterator[tuple[list[int], int]]:
         """Return groups of hosts that are read together, and the URLs to read of each.
 
         Hosts with very many URLs are read alone, and more of them at once.
         """
         hosts = self._frontier.hosts
-        large = [key for key in host_keys if hosts[key].row.known > room * _SHARE_OF_LARGE]
+        large = [key for key in host_keys if hosts[key].row.known > urls_per_host * _SHARE_OF_LARGE]
         for key in large:
             yield [key], min(hosts[key].row.known // _SHARE_OF_LARGE, _MAX_OF_LARGE)
         rest = [key for key in host_keys if key not in set(large)]
         if rest:
-            yield rest, room
+            yield rest, urls_per_host
 
-    def _shelved(
+    def _stored_due_rows(
         self, keys: list[int], collection: str, horizon: int, limit: int, far: int
     ) -> Iterator[UrlRow]:
         """Return the first rows of each host that are due, then the `far` that are due next."""
@@ -290,7 +302,7 @@ class Heads:
             yield url_record(shared, host.host)
 
     def _fill(
-        self, place: _Place, loaded: _Kinds, room: int, more: Collection[int], now_ms: int
+        self, place: _Place, loaded: _Kinds, urls_per_host: int, more: Collection[int], now_ms: int
     ) -> None:
         """Add the rows that fit, and close the lines for which the tables contain `more`."""
         host_key, collection = place
@@ -311,8 +323,8 @@ class Heads:
             for row in new_kinds[kind]:
                 row.reduce_depth(self._depth(row))
             new_kinds[kind].sort(key=rank)
-        room = max(room, min(queue.row.known // _SHARE_OF_LARGE, _MAX_OF_LARGE))
-        left, lines = room, len(new_kinds)
+        urls_per_host = max(urls_per_host, min(queue.row.known // _SHARE_OF_LARGE, _MAX_OF_LARGE))
+        left, lines = urls_per_host, len(new_kinds)
         for kind, rows in sorted(new_kinds.items(), key=lambda each: len(each[1])):
             first_rows = rows[: max(1, left // lines)]
             left, lines = left - len(first_rows), lines - 1

@@ -178,7 +178,7 @@ class HostSchedule:
     def _entry(self, queue: HostQueue, now: int) -> _Entry:
         best: Rank | None = None
         for head in queue.heads.values():
-            for row in head.firsts(now):
+            for row in head.first_urls(now):
                 rank = (-head.order.priority, *head.order.strategy.host_rank(queue.row, row))
                 best = rank if best is None else min(best, rank)
         return best or (), queue.turn, queue.scheduled, queue.row.host_key

@@ -169,7 +169,7 @@ class ParkedHosts:
         """Mark all parked hosts as not due until they are woken: with `only`, due URLs are not
         known yet.
         """
-        self.directory.hush()
+        self.directory.set_none_due()
         self._next_at_until = -1
 
     def wake_at(self, host_key: int, due_at: int) -> None:
@@ -265,9 +265,9 @@ class ParkedHosts:
         for head in queue.heads.values():
             if not head.complete or head.waits:
                 due.append(0)
-            due += [self._wall(at) for line in head.lines for at, _, _ in line.later[:1]]
+            due += [self._wall_ms(at) for line in head.lines for at, _, _ in line.later[:1]]
         row = queue.row
-        ready = self._wall(self._frontier.clocks.remove(host_key))
+        ready = self._wall_ms(self._frontier.clocks.remove(host_key))
         row.defer_until(ready)
         # its domain has more hosts than can be fetched from soon
         if queue.parked:
@@ -317,5 +317,5 @@ class ParkedHosts:
         assert slot is not None
         return slot
 
-    def _wall(self, monotonic_ms: int) -> int:
+    def _wall_ms(self, monotonic_ms: int) -> int:
         return self._clock.now_ms() + monotonic_ms - self._clock.monotonic_ms()

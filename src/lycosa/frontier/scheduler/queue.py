@@ -22,7 +22,7 @@ import polars as pl
 from lycosa.core.dataclass import dataclass
 from lycosa.core.host_row import HostRow
 from lycosa.core.records import UrlRow, VisitKind
-from lycosa.frontier.politeness.latency import LatencyTracker, observe, remembered
+from lycosa.frontier.politeness.latency import LatencyTracker, initial_latency, observe
 from lycosa.frontier.scheduler.strategy import STRATEGIES, Rank, Strategy
 
 FIRST, LIST, AGAIN = 0, 1, 2
@@ -228,7 +228,7 @@ class Head:
         """
         lines = self.lines if len(self.lines) == 1 else sorted(self.lines, key=_served)
         for line in lines:
-            self._ripen(line, now)
+            self._move_ready(line, now)
             if line.waiting:
                 rank, _, key = heapq.heappop(line.waiting)
                 _, row = line.rows.pop(key)
@@ -237,10 +237,10 @@ class Head:
                 return row, line, line.closed_at is not None and rank >= line.closed_at
         return None
 
-    def firsts(self, now: int) -> list[UrlRow]:
+    def first_urls(self, now: int) -> list[UrlRow]:
         """Return the first URL of each line that may be fetched now."""
         for line in self.lines:
-            self._ripen(line, now)
+            self._move_ready(line, now)
         return [line.rows[line.waiting[0][2]][1] for line in self.lines if line.waiting]
 
     def trim(self, maximum: int, elsewhere: Callable[[int], bool]) -> int:
@@ -250,7 +250,7 @@ class Head:
         """
         return self.line(FIRST).trim(maximum, elsewhere)
 
-    def _ripen(self, line: Line, now: int) -> None:
+    def _move_ready(self, line: Line, now: int) -> None:
         """Move URLs whose `not_before` has passed; drop stale entries off the top."""
         while line.later and line.later[0][0] <= now:
             _, number, key = heapq.heappop(line.later)
@@ -292,7 +292,7 @@ class HostQueue:
 
     def observe_latency(self, first_byte_ms: int) -> None:
         """Apply the response time of a request."""
-        self.latency = observe(self.latency or remembered(self.row.latency_ms), first_byte_ms)
+        self.latency = observe(self.latency or initial_latency(self.row.latency_ms), first_byte_ms)
         self.row.record_latency(self.latency.usual_ms)
 
     def restore_latency(self, latency: LatencyTracker | None, usual_ms: float) -> None:
@@ -332,7 +332,7 @@ class HostQueue:
         """Record that the host was taken from its heap."""
         self.scheduled = 0
 
-    def look_at(self, at_ms: int | None) -> None:
+    def set_next_due_at(self, at_ms: int | None) -> None:
         """Set when the tables contain a due URL; None: never."""
         self.next_due_at = at_ms
 

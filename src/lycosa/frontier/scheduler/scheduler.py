@@ -137,7 +137,7 @@ class Scheduler:
         """
         now_ms = self._clock.now_ms()
         for queue in self.frontier.hosts.values():
-            self.heads.look_at(queue, now_ms)
+            self.heads.set_next_due_at(queue, now_ms)
         if self.parked.row_readers is None:
             return
         due, needed = self.agenda.due_columns()
@@ -150,7 +150,7 @@ class Scheduler:
         """Examine a host of which `only` admits more URLs than before."""
         queue = self.frontier.hosts.get(host_key)
         if queue is not None:
-            self.heads.look_at(queue, 0)
+            self.heads.set_next_due_at(queue, 0)
         else:
             self.parked.wake(host_key)
 
@@ -170,7 +170,7 @@ class Scheduler:
             self.parked.open(parked)
             for key in parked:
                 if key in active:
-                    self.heads.look_at(active[key], 0)
+                    self.heads.set_next_due_at(active[key], 0)
 
     def next_time(self) -> int | None:
         """Return when a refill may find due URLs (ms, monotonic clock).
@@ -205,14 +205,16 @@ class Scheduler:
         self._apply_clock_step()
         self._next_refill = now + _REFILL_EVERY_MS
         now_ms = self._clock.now_ms()
-        dry = self.heads.take_dry()
+        dry = self.heads.pop_hosts_to_refill()
         fresh: list[int] = []
         if self.parked.any_due and now >= self._next_fresh:
             for key in self.frontier.active.idle():
                 self.parked.park(key)
             self._turnover.shorten_lines(set(dry))
             dry = [key for key in dry if key in self.frontier.hosts]
-            fresh = self.parked.due_hosts(self._turnover.make_room(_REFILL_HOSTS, now, set(dry)))
+            fresh = self.parked.due_hosts(
+                self._turnover.free_capacity(_REFILL_HOSTS, now, set(dry))
+            )
             dry = [key for key in dry if key in self.frontier.hosts]
             if fresh:
                 self.parked.open(fresh)

@@ -66,7 +66,7 @@ class Turnover:
         self._next_scan = 0
         self._robots_text = 0  # of the active hosts, when they were weighed last
 
-    def make_room(self, count: int, now: int, protected: Container[int]) -> int:
+    def free_capacity(self, count: int, now: int, protected: Container[int]) -> int:
         """Park hosts until `count` more fit, if possible. Return how many fit."""
         hosts = self._frontier.hosts
         self._weigh(now, protected)

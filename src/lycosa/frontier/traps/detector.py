@@ -210,7 +210,7 @@ class HostGroups:
         elif (
             (shape.query or shape.dated)
             and seen.text
-            and self._knows_lines(shape, f"{about}\n{seen.text}")
+            and self._contains_lines(shape, f"{about}\n{seen.text}")
             and not named
         ):
             rule = PrefixRule.EMPTY_CALENDAR if shape.dated else PrefixRule.FACETS
@@ -260,7 +260,7 @@ class HostGroups:
         self.groups[name] = group
         return group
 
-    def _knows_lines(self, shape: Shape, text: str) -> bool:
+    def _contains_lines(self, shape: Shape, text: str) -> bool:
         """Compare with the lines of all combinations of parameters, or of all dates."""
         common = next((name for name in shape.groups if name.endswith("?")), shape.groups[0])
         return self._compare_lines(self._group(common, shape), text) is True
@@ -280,7 +280,7 @@ class HostGroups:
             others = [other for other in self.groups.values() if other.lines is not None]
             if len(others) >= _MAX_LINE_TABLES:
                 others[0].lines = None  # the least recently used
-        return group.knows_lines(text)
+        return group.contains_lines(text)
 
     def _is_new_name(self, about: str) -> bool:
         """Return whether no page of the host had this title, description and headings, ignoring

@@ -150,7 +150,7 @@ class TrapGroup:
         nearest = min(fitting, default=64)
         return nearest if nearest <= limit else 64
 
-    def knows_lines(self, text: str) -> bool | None:
+    def contains_lines(self, text: str) -> bool | None:
         """Return whether almost all lines of a text are known in the group; None: it has none yet.
 
         Numbers are ignored. The lines are in a Bloom filter with two bits per line, which is

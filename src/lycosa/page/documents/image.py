@@ -10,7 +10,7 @@ from contextlib import suppress
 from xml.parsers import expat
 
 from lycosa.page.documents.sink import Sink
-from lycosa.page.feeds.xml_events import Enough, EntityDeclared, local_name, new_parser
+from lycosa.page.feeds.xml_events import EntityDeclared, StopReading, local_name, new_parser
 
 _MAX_SEGMENTS = 10_000
 _MAX_TEXT = 2**20  # bytes of one unpacked text chunk
@@ -250,6 +250,6 @@ class _Xmp:
 def _xmp(data: bytes) -> list[tuple[str, str]]:
     """Return an XMP packet (ISO 16684-1): RDF, in elements or in attributes."""
     reader = _Xmp()
-    with suppress(expat.ExpatError, EntityDeclared, Enough):
+    with suppress(expat.ExpatError, EntityDeclared, StopReading):
         new_parser(reader.start, reader).Parse(data, True)
     return reader.captions

@@ -52,7 +52,7 @@ _IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0"
 _NAMES_LENGTH = 65_536
 
 
-def begins_as_document(start: bytes) -> bool:
+def may_be_document(start: bytes) -> bool:
     """Return whether `kind_of` may detect a document. `start`: the first 1,024 bytes."""
     return (
         start.startswith((_ZIP, _OLE, b"{\\rtf", b"RIFF", *_IMAGES))

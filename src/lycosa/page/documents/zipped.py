@@ -11,9 +11,9 @@ from xml.parsers import expat
 
 from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_CUT, Broken, Encrypted, Sink, TextFull
 from lycosa.page.feeds.xml_events import (
-    Enough,
     EntityDeclared,
     EventReader,
+    StopReading,
     local_name,
     new_parser,
 )
@@ -125,7 +125,7 @@ class Package:
                 parser.Parse(b"", True)
         except (expat.ExpatError, EntityDeclared, UnicodeError, LookupError):
             self._fault(FAULT_BROKEN)
-        except Enough:
+        except StopReading:
             return
 
     def _fault(self, fault: str) -> None:

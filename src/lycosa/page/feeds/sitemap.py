@@ -23,7 +23,7 @@ from lycosa.page.feeds.feed import load_json_feed, string_of
 from lycosa.page.feeds.xml_events import (
     FAULT_ENTITIES,
     MAX_TEXT,
-    Enough,
+    StopReading,
     local_name,
     prefix_of,
     read_events,
@@ -114,13 +114,13 @@ class _Entries:
         """Add an entry, unless there is one with the same URL.
 
         Raises:
-            Enough: the limit is reached.
+            StopReading: the limit is reached.
         """
         if url in self._urls:
             return
         if len(self._urls) >= self._limit:
             self.faults.append(FAULT_TOO_MANY)
-            raise Enough
+            raise StopReading
         self._urls.add(url)
         entries = self.sitemaps if is_sitemap else self.entries
         entries.append(SitemapEntry(url, modified_at))
@@ -175,7 +175,7 @@ def read_sitemap(
     return entries.sitemap(kind, faults)
 
 
-def speaks_for(sitemap_url: str, url: str, named_by: Collection[str] = ()) -> bool:
+def may_list(sitemap_url: str, url: str, named_by: Collection[str] = ()) -> bool:
     """Return whether a sitemap may list a URL.
 
     The URL must be an http(s) URL of the sitemap's host, or of a host with a robots.txt that names
@@ -226,7 +226,7 @@ def _read_text(data: bytes, resolver: LinkResolver, entries: _Entries) -> Sitema
             continue
         try:
             entries.add(url, None)
-        except Enough:
+        except StopReading:
             break
     if entries.entries:
         return SitemapKind.TEXT
@@ -248,7 +248,7 @@ def _read_json(data: bytes, resolver: LinkResolver, entries: _Entries) -> Sitema
         if url:
             try:
                 entries.add(url, modified or parse_date(string_of(item, "date_published")))
-            except Enough:
+            except StopReading:
                 break
     return SitemapKind.FEED
 
@@ -329,7 +329,7 @@ class _Reader:
         if self._depth == 1:
             self.kind = _KINDS.get(name, SitemapKind.NONE)
             if self.kind is SitemapKind.NONE:
-                raise Enough
+                raise StopReading
             self._items = _ITEMS[self.kind]
         if "xml:base" in attributes:
             base = self._resolvers[-1][1].resolve(attributes["xml:base"])

@@ -53,7 +53,7 @@ class EventReader(Protocol):
 R = TypeVar("R", bound=EventReader)
 
 
-class Enough(Exception):
+class StopReading(Exception):
     """Raised by a reader to end the reading."""
 
 
@@ -70,7 +70,7 @@ def read_events(data: bytes, new_reader: Callable[[], R]) -> tuple[R, list[str]]
         return reader, [fault] if fault else []
     if len(data) > _MAX_MENDED or data.count(b"&") > _MAX_AMPERSANDS:
         return reader, [FAULT_XML]
-    mended = _MENDABLE.sub(_mend, data.translate(None, _CONTROLS))
+    mended = _MENDABLE.sub(_escape_reference, data.translate(None, _CONTROLS))
     if mended != data:
         reader, fault = _read(mended, new_reader())
     return reader, [FAULT_XML] if fault in ("", FAULT_XML) else [FAULT_XML, fault]
@@ -96,7 +96,7 @@ def _read(data: bytes, reader: R) -> tuple[R, str]:
         return reader, FAULT_ENTITIES
     except _TooManyElements:
         return reader, FAULT_ELEMENTS
-    except Enough:
+    except StopReading:
         return reader, ""
     return reader, ""
 
@@ -126,7 +126,7 @@ def _refuse_entity(*_: object) -> None:
     raise EntityDeclared
 
 
-def _mend(match: re.Match[bytes]) -> bytes:
+def _escape_reference(match: re.Match[bytes]) -> bytes:
     reference = match[0]
     if reference.startswith(b"<"):
         return reference

@@ -183,7 +183,7 @@ def rule_blocks(parts: PageParts, scale: float) -> list[FoundBlock]:
     for _, _, size, link_size, element, _ in blocks:
         if size >= long and link_size * 3 < size:
             prose[element] += size - link_size
-    away, remaining = _put_aside(parents, marks, prose)
+    away, remaining = _exclude_regions(parents, marks, prose)
     short = _short_page(blocks, away, scale)
     if short is not None:
         return short
@@ -223,7 +223,7 @@ def letters_worth(lines: list[str]) -> float:
     return 2.0 if size > 2 * characters and foreign.count(" ") < 0.1 * characters else 1.0
 
 
-def _put_aside(
+def _exclude_regions(
     parents: tuple[int, ...], marks: tuple[int, ...], prose: list[int]
 ) -> tuple[list[bool], list[int]]:
     """Return the excluded elements, and the prose directly in each other candidate."""

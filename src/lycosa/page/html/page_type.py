@@ -113,19 +113,19 @@ def _declarations(parts: PageParts) -> tuple[bool, ...]:
     meta = parts.meta
     kind = (meta.get("og:type") or "").lower()
     is_article = not declared.isdisjoint(_ARTICLES)
-    tells_article = kind in ("article", "blog", "news") or any(
+    declares_article = kind in ("article", "blog", "news") or any(
         name.startswith("article:") for name in meta
     )
     is_product = not declared.isdisjoint(_PRODUCTS) or "product" in kind
     is_forum = not declared.isdisjoint(_FORUMS)
     return (
         is_article,
-        tells_article,
+        declares_article,
         is_product,
         is_forum,
         not declared.isdisjoint(_LISTS),
         bool(parts.times) or any("publish" in name or "date" in name for name in meta),
         parts.has_article,
         "author" in meta,
-        (is_article or tells_article) and not is_product and not is_forum,
+        (is_article or declares_article) and not is_product and not is_forum,
     )

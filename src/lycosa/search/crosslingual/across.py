@@ -34,7 +34,7 @@ from lycosa.search.query.language import query_language
 from lycosa.search.query.query import ParsedQuery, Restriction, clauses, parse_query
 from lycosa.search.query.syntax import BY_DATE, LANGUAGE
 from lycosa.search.ranking.expression import AtLeast, DisMax, Expression, Leaf, Prefix, WithOptional
-from lycosa.search.ranking.ordering import Ranked, hosts_apart, reciprocal_ranks
+from lycosa.search.ranking.ordering import Ranked, diversify_hosts, reciprocal_ranks
 from lycosa.search.ranking.retrieve import STEM_EVIDENCE, TITLE_WEIGHT, URL_WEIGHT, WEIGHTS
 from lycosa.search.ranking.statistics import K1, WRITTEN, inverse_frequency
 from lycosa.text.analyze import Unit
@@ -303,7 +303,7 @@ def answer_across(
         ]
         ranked = merged(answers, () if by_date else _translated_shares(queries, uncovered))
         if not (by_date or filters.one_site):
-            ranked = hosts_apart(ranked, lambda item: item[1].host, request.per_host)
+            ranked = diversify_hosts(ranked, lambda item: item[1].host, request.per_host)
         units = [search.units() for search in searches]
         if vectors is not None and not by_date:
             text = " ".join(clause.text for clause in clauses(parsed.required))

@@ -108,7 +108,7 @@ class Searcher:
             return shards.newest_numbers(self._storage) != seen and self.reload()
         whole = [part for part in parts if isinstance(part, Generation)]
         missing = {
-            number: _wrong(part)
+            number: _shard_problem(part)
             for number, part in enumerate(parts)
             if not isinstance(part, Generation)
         }
@@ -170,7 +170,7 @@ def _missing(number: int, reason: str) -> Message:
     )
 
 
-def _wrong(part: Generation | WorkspaceError | None) -> str:
+def _shard_problem(part: Generation | WorkspaceError | None) -> str:
     return (
         str(part)
         if isinstance(part, WorkspaceError)

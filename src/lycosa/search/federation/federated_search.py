@@ -46,7 +46,7 @@ from lycosa.search.presentation.answer import answer
 from lycosa.search.presentation.results import MAX_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.query.query import ParsedQuery, parse_query
 from lycosa.search.query.syntax import BY_DATE
-from lycosa.search.ranking.ordering import RANK_OFFSET, hosts_apart
+from lycosa.search.ranking.ordering import RANK_OFFSET, diversify_hosts
 from lycosa.search.suggest.completion import Suggestion, SuggestRequest
 from lycosa.search.suggest.spelling import Spelling
 
@@ -273,7 +273,7 @@ def _across(
         hits = by_date(answers)
     else:
         per_host = 0 if request.host or parsed.sites else request.per_host
-        hits = hosts_apart(by_score(answers), attrgetter("host"), per_host)
+        hits = diversify_hosts(by_score(answers), attrgetter("host"), per_host)
     return SearchResults(
         request.text,
         sum(each.total for each in answers),
@@ -284,11 +284,11 @@ def _across(
         list(notes),
         facets=facets_together(answers),
         translations=translations_together(answers),
-        did_you_mean=_meant(answers),
+        did_you_mean=_best_spelling(answers),
     )
 
 
-def _meant(answers: Sequence[SearchResults]) -> Spelling | None:
+def _best_spelling(answers: Sequence[SearchResults]) -> Spelling | None:
     """Return the best other spelling, if it has more results than backends without one have."""
     best = max(
         (each.did_you_mean for each in answers if each.did_you_mean is not None),

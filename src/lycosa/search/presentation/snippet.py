@@ -150,7 +150,7 @@ class Highlighter:
             here = find(stretch, start)
             missing.difference_update(match.unit for match in here)
             matches += here
-        return _apart(matches)
+        return _without_overlaps(matches)
 
     def _by_writing(self, text: str, offset: int) -> list[TextMatch]:
         assert self._surfaces is not None
@@ -302,7 +302,7 @@ def _folding_bytes(encoding: str) -> bytes:
     return bytes(table)
 
 
-def _signs_as_space(error: UnicodeError) -> tuple[str, int]:
+def _symbols_as_space(error: UnicodeError) -> tuple[str, int]:
     """Encode signs that an encoding lacks as spaces; raise the error for letters and digits."""
     assert isinstance(error, UnicodeEncodeError)
     if any(map(str.isalnum, error.object[error.start : error.end])):
@@ -310,7 +310,7 @@ def _signs_as_space(error: UnicodeError) -> tuple[str, int]:
     return " " * (error.end - error.start), error.end
 
 
-codecs.register_error(_SIGNS_AS_SPACE, _signs_as_space)
+codecs.register_error(_SIGNS_AS_SPACE, _symbols_as_space)
 
 
 def _written(surface: str) -> str:
@@ -363,7 +363,7 @@ def _adjacent(text: str, run: Sequence[tuple[int, int, str]]) -> bool:
     )
 
 
-def _apart(matches: list[TextMatch]) -> list[TextMatch]:
+def _without_overlaps(matches: list[TextMatch]) -> list[TextMatch]:
     """Keep the first of overlapping matches, and the longest of those with the same start."""
     distinct: list[TextMatch] = []
     for match in sorted(matches, key=lambda match: (match.start, -match.end)):

@@ -85,12 +85,12 @@ def _query(schema: tantivy.Schema, restriction: Restriction) -> Query:
     if name == syntax.LINK:
         return _any(
             [
-                _silent(Query.term_query(schema, LINKS, link_key(target)))
+                _unscored(Query.term_query(schema, LINKS, link_key(target)))
                 for target in link_targets(value)
             ]
         )
     if name == syntax.BEFORE:
-        return _silent(
+        return _unscored(
             Query.range_query(
                 schema,
                 DATE,
@@ -100,7 +100,7 @@ def _query(schema: tantivy.Schema, restriction: Restriction) -> Query:
             )
         )
     if name == syntax.AFTER:
-        return _silent(
+        return _unscored(
             Query.range_query(schema, DATE, FieldType.Integer, lower_bound=syntax.date_ms(value))
         )
     if name == syntax.AUTHOR:
@@ -127,10 +127,10 @@ def link_targets(value: str) -> list[str]:
 
 
 def _exact(schema: tantivy.Schema, name: str, value: str) -> Query:
-    return _silent(Query.term_query(schema, name, value, "basic"))
+    return _unscored(Query.term_query(schema, name, value, "basic"))
 
 
-def _silent(query: Query) -> Query:
+def _unscored(query: Query) -> Query:
     return Query.const_score_query(query, 0.0)
 
 

@@ -85,7 +85,7 @@ def listing(
         block = unique[start : start + BLOCK]
         if exactly is not None:
             block = exactly(block)
-        shown += hosts_apart(block, attrgetter("host"), per_host)
+        shown += diversify_hosts(block, attrgetter("host"), per_host)
     first = offset % BLOCK
     return PageListing(
         total - copies if len(ranked) >= total else total,
@@ -93,7 +93,7 @@ def listing(
     )
 
 
-def hosts_apart(
+def diversify_hosts(
     items: Sequence[Item], host: Callable[[Item], Hashable], per_host: int
 ) -> list[Item]:
     """Reorder each block: the first `per_host` items of each host, then the rest.

@@ -23,7 +23,7 @@ from lycosa.captures.content import Show, Version, Versions
 from lycosa.commands.search_models import cached_path
 from lycosa.page.documents.kinds import Kind, kind_of
 from lycosa.page.encoding import decode
-from lycosa.serve.captures.sanitizer import MOST_BYTES, safe_page
+from lycosa.serve.captures.sanitizer import MAX_BYTES, safe_page
 from lycosa.serve.search.views import readable_url, web_href
 from lycosa.serve.services import ServicesDep
 from lycosa.url.normalise import MAX_URL_LENGTH
@@ -99,7 +99,7 @@ def cached(
         else "",
         redirect_to=readable_url(version.capture.redirect_to),
         cut=version.cut
-        or (version.show in (Show.PAGE, Show.TEXT) and len(version.payload) > MOST_BYTES),
+        or (version.show in (Show.PAGE, Show.TEXT) and len(version.payload) > MAX_BYTES),
         rendered=version.rendered,
         show=version.show.value,
         texts=texts,
@@ -150,7 +150,7 @@ def raw_response(version: Version, refer: Callable[[str], str]) -> Response:
     if version.show is Show.IMAGE:
         return Response(version.payload, media_type=version.media_type, headers=RAW_HEADERS)
     if version.show is Show.TEXT:
-        text = decode(version.payload[:MOST_BYTES], version.content_type).data
+        text = decode(version.payload[:MAX_BYTES], version.content_type).data
         return Response(text, headers={**RAW_HEADERS, "content-type": "text/plain; charset=utf-8"})
     name = file_name(version.source.url, version.payload)
     headers = {

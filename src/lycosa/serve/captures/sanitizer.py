@@ -20,7 +20,7 @@ from lycosa.page.html.nesting import bounded
 from lycosa.page.html.tree import Tree, parse_html
 from lycosa.url.normalise import LinkResolver
 
-MOST_BYTES = 4 * 2**20
+MAX_BYTES = 4 * 2**20
 """Bytes of a page that are shown."""
 # characters of attributes: the parser repeats those of formatting that is not closed
 _MAX_ATTRIBUTES = 8 * 2**20
@@ -74,7 +74,7 @@ def safe_page(payload: bytes, content_type: str, url: str, refer: Refer) -> str:
 
     `url`: its URL. Links go through `refer`; those within the page stay.
     """
-    decoded = decode(payload[:MOST_BYTES], content_type)
+    decoded = decode(payload[:MAX_BYTES], content_type)
     data, _ = bounded(decoded.data)
     tree, _ = parse_html(data)
     resolver = LinkResolver(_base(tree, url), decoded.charset or "utf-8")

@@ -24,7 +24,7 @@ router = APIRouter(include_in_schema=False)
 def sign_in_form(
     services: ServicesDep, request: Request, next: Annotated[str, Query(max_length=_MAX_PATH)] = "/"
 ) -> HTMLResponse:
-    return services.pages.page(request, "login.html", next=own_path(next), wrong=False)
+    return services.pages.page(request, "login.html", next=safe_path(next), wrong=False)
 
 
 @router.post("/login")
@@ -36,9 +36,9 @@ async def sign_in(services: ServicesDep, request: Request) -> Response:
     )
     if cookie is None:
         return services.pages.page(
-            request, "login.html", 401, next=own_path(fields.get("next", "/")), wrong=True
+            request, "login.html", 401, next=safe_path(fields.get("next", "/")), wrong=True
         )
-    response = RedirectResponse(own_path(fields.get("next", "/")), 303)
+    response = RedirectResponse(safe_path(fields.get("next", "/")), 303)
     response.set_cookie(
         COOKIE,
         cookie,
@@ -63,7 +63,7 @@ def choose_language(
     to: Annotated[str, Query(max_length=16)],
     next: Annotated[str, Query(max_length=_MAX_PATH)] = "/",
 ) -> Response:
-    response = RedirectResponse(own_path(next), 303)
+    response = RedirectResponse(safe_path(next), 303)
     if to in LANGUAGES:
         response.set_cookie(
             COOKIE_OF_LANGUAGE,
@@ -76,7 +76,7 @@ def choose_language(
     return response
 
 
-def own_path(path: str) -> str:
+def safe_path(path: str) -> str:
     """Return a path on this site to continue at. Anything else becomes `/`."""
     if (
         not path.startswith("/")

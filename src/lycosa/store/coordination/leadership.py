@@ -172,7 +172,10 @@ class Leadership:
 
 
 class LeaderCandidate:
-    """A process that may become the leader. Call `look` every second until it returns a lease."""
+    """A process that may become the leader.
+
+    Call `try_to_lead` every second until it returns a lease.
+    """
 
     def __init__(
         self,
@@ -199,7 +202,7 @@ class LeaderCandidate:
         self.rival: LeaderNote | None = None
         """The leader of another cluster, if its note has changed."""
 
-    def look(self) -> Leadership | None:
+    def try_to_lead(self) -> Leadership | None:
         """Create the next epoch if permitted. Raises OSError: storage failed; repeat."""
         started = self._clock.monotonic_ms()
         self._storage.make_folder(FOLDER)

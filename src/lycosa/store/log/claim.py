@@ -276,4 +276,4 @@ def acquire(
     )
     entry = append(state, draft)
     storage.files.retain_copies({*state.live_paths(), *state.warcs, *state.indexes})
-    return Claim(storage, state, entry, now, state.unfruitful_claims(claimed) - 1)
+    return Claim(storage, state, entry, now, state.failed_claims(claimed) - 1)

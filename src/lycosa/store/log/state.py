@@ -79,7 +79,7 @@ class LogState:
     # attempt IDs of the entries since the last snapshot
     attempts: list[str] = field(default_factory=list)
     # partition -> consecutive claims without a commit or release
-    _unfruitful: dict[int, int] = field(default_factory=dict)
+    _failed_claims: dict[int, int] = field(default_factory=dict)
 
     def refresh(self) -> list[Entry]:
         """Read, apply and return the entries after `head` (initially: after the snapshot).
@@ -136,7 +136,7 @@ class LogState:
             self.claims[entry.claim] = replace(claim, released=True)
             for partition in claim.partitions:
                 self.holders.pop(partition, None)
-                self._unfruitful[partition] = 0
+                self._failed_claims[partition] = 0
         elif entry.kind == EXCLUDE:
             self.exclusions.add(entry.exclusions, entry.number)
         self._apply_files(entry)
@@ -186,7 +186,7 @@ class LogState:
             "exclusions": self.exclusions.rules,
             "unfruitful": {
                 str(partition): count
-                for partition, count in sorted(self._unfruitful.items())
+                for partition, count in sorted(self._failed_claims.items())
                 if count
             },
         }
@@ -250,11 +250,11 @@ class LogState:
             "file is kept, and the new owner replays it"
         )
 
-    def unfruitful_claims(self, partitions: Iterable[int]) -> int:
+    def failed_claims(self, partitions: Iterable[int]) -> int:
         """Return how many of the latest claims of one of these partitions, in a row, ended without
         a commit or release.
         """
-        return max((self._unfruitful.get(partition, 0) for partition in partitions), default=0)
+        return max((self._failed_claims.get(partition, 0) for partition in partitions), default=0)
 
     def rows(self, table: str) -> int:
         """Return the rows in all live files of a table, superseded ones included."""
@@ -290,14 +290,14 @@ class LogState:
         )
         for partition in entry.partitions:
             self.holders[partition] = entry.number
-            self._unfruitful[partition] = self._unfruitful.get(partition, 0) + 1
+            self._failed_claims[partition] = self._failed_claims.get(partition, 0) + 1
         self.settings.update(entry.settings)
 
     def _apply_commit(self, entry: Entry) -> None:
         claim = self.claims[entry.claim]
         self.claims[entry.claim] = replace(claim, commits=claim.commits + 1)
         for partition in claim.partitions:
-            self._unfruitful[partition] = 0
+            self._failed_claims[partition] = 0
         for path in entry.orphans:
             self.orphans_used.setdefault(path, set()).update(claim.partitions)
         self.inbox.update(dict.fromkeys(entry.inbox, entry.number))
@@ -358,7 +358,7 @@ class LogState:
             self.exclusions = Exclusions()
             for rule, entry in document["exclusions"].items():
                 self.exclusions.add([rule], entry)
-            self._unfruitful = {
+            self._failed_claims = {
                 int(partition): count for partition, count in document["unfruitful"].items()
             }
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:

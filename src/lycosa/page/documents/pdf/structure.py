@@ -99,9 +99,9 @@ class PdfStructure:
         for place, line in enumerate(self._lines):
             count, level = self._titles[place]
             if count:
-                stated[_look(line)][level] += 1
+                stated[_line_style(line)][level] += 1
             elif self._looks_like_heading(place):
-                looks.add(_look(line))
+                looks.add(_line_style(line))
         levels: dict[tuple[float, bool], int] = {}
         level = 0
         for look in sorted(looks | set(stated), reverse=True):
@@ -162,10 +162,10 @@ class PdfStructure:
         if not count:
             if not self._looks_like_heading(place):
                 return 0
-            count, level = 1, self._levels.get(_look(line), MAX_LEVEL)
+            count, level = 1, self._levels.get(_line_style(line), MAX_LEVEL)
             for before, after in pairwise(self._lines[place : place + _HEADING_LINES]):
                 if (
-                    _look(after) != _look(line)
+                    _line_style(after) != _line_style(line)
                     or before.page != after.page
                     or not 0 < before.baseline - after.baseline < _HEADING_PITCH * line.size
                 ):
@@ -351,7 +351,7 @@ def _key(title: str) -> str:
     return _SPACES.sub("", title).casefold()
 
 
-def _look(line: PdfLine) -> tuple[float, bool]:
+def _line_style(line: PdfLine) -> tuple[float, bool]:
     return line.size, line.is_all(STRONG)
 
 
