@@ -15,8 +15,8 @@ FEW = 12
 
 
 def normalized_text(text: str) -> str:
-    """Return a text as in pages: NFC, white space collapsed."""
-    return " ".join(unicodedata.normalize("NFC", text).split())
+    """Return a text as in pages: NFC, white space collapsed, no soft hyphens."""
+    return " ".join(unicodedata.normalize("NFC", text.replace("\xad", "")).split())
 
 
 class PatternSet:

@@ -62,8 +62,8 @@ def read_tree(
     else:  # whether the text has invalid bytes decides on the encoding
         parts, decoded = read_html(payload, content_type, xml=xml)
         return parts.root, decoded
-    data = _self_closed(decoded.data) if xml else decoded.data
-    tree, _ = parse_html(_unwrapped(data) if b"shadowrootmode" in data else data)
+    markup = _markup(decoded.data, xml)
+    tree, _ = parse_html(_unwrapped(markup) if b"shadowrootmode" in markup else markup)
     return tree.root, decoded
 
 
@@ -82,9 +82,7 @@ def _is_utf_8(payload: bytes) -> bool:
 
 
 def _read(data: bytes, xml: bool, marked: bool) -> PageParts:
-    markup = _self_closed(data) if xml else data
-    if b"\1" in markup or b"\2" in markup:  # marks of `lycosa.page.html.lines`
-        markup = markup.translate(_WITHOUT_MARKS)
+    markup = _markup(data, xml)
     parts = _walk(markup, data, marked)
     # looking for them before the first walk would cost every page
     return _walk(_unwrapped(markup), data, marked) if parts.has_shadow_roots else parts
@@ -102,6 +100,14 @@ def _walk(markup: bytes, data: bytes, marked: bool) -> PageParts:
         parts.set_document(root, data, has_items=nodes.has_items)
     parts.faults.extend(faults)
     return parts
+
+
+def _markup(data: bytes, xml: bool) -> bytes:
+    """Return the bytes to parse, without the marks of `lycosa.page.html.lines`."""
+    markup = _self_closed(data) if xml else data
+    if b"\1" in markup or b"\2" in markup:
+        markup = markup.translate(_WITHOUT_MARKS)
+    return markup
 
 
 def _self_closed(data: bytes) -> bytes:

@@ -23,7 +23,7 @@ from lycosa.index.suggest.file import KnownWord, SuggestFile
 from lycosa.index.suggest.normalise import folded
 from lycosa.search.query.query import Clause, ParsedQuery, clauses
 from lycosa.search.query.syntax import IN_URL
-from lycosa.text.fold import pieces
+from lycosa.text.fold import pieces, with_names
 
 FEW = 3
 """A query, or a word of it, is corrected if fewer pages than this match."""
@@ -208,7 +208,13 @@ def _typed(text: str, parsed: ParsedQuery) -> list[_Typed]:
     words: list[_Typed] = []
     place = 0
     for clause in clauses(parsed.required):
-        if clause.within == IN_URL or clause.prefix or (start := _place(text, clause, place)) < 0:
+        is_name = with_names(clause.text) != clause.text  # .NET: not a form of another word
+        if (
+            is_name
+            or clause.within == IN_URL
+            or clause.prefix
+            or (start := _place(text, clause, place)) < 0
+        ):
             continue
         for word in pieces(clause.text):
             start = text.find(word, start)
