@@ -7,6 +7,7 @@ drawn from the pages, in all languages of the sites.
 
 from __future__ import annotations
 
+import csv
 import html
 import random
 import re
@@ -64,8 +65,8 @@ class Sentence(NamedTuple):
 
 def sib200(name: str, data: Path = DATA) -> list[Sentence]:
     """Read the sentences of SIB-200 in one language."""
-    lines = (data / "sib200" / f"{name}.tsv").read_text(encoding="utf-8").rstrip("\n").split("\n")
-    rows = (line.split("\t", 2) for line in lines[1:])
+    with (data / "sib200" / f"{name}.tsv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file, delimiter="\t"))[1:]  # texts with quotation marks are quoted
     return [Sentence(int(number), topic, text.strip()) for number, topic, text in rows]
 
 

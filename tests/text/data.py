@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from pathlib import Path
 from xml.etree import ElementTree
@@ -18,14 +19,14 @@ def sib200() -> dict[str, list[str]]:
     """Return 701 sentences per language; keys are names of files."""
     folder = _folder("sib200")
     return {
-        path.stem: [line.split("\t", 2)[2].strip() for line in _lines(path)[1:]]
+        path.stem: [text.strip() for _, _, text in _rows(path)]
         for path in sorted(folder.glob("*.tsv"))
     }
 
 
 def sib200_numbered(language: str) -> list[tuple[int, str]]:
     """Return (index_id, sentence), sorted; articles are contiguous."""
-    rows = [line.split("\t", 2) for line in _lines(_folder("sib200") / f"{language}.tsv")[1:]]
+    rows = _rows(_folder("sib200") / f"{language}.tsv")
     return sorted((int(number), text.strip()) for number, _, text in rows)
 
 
@@ -58,5 +59,7 @@ def _folder(name: str) -> Path:
     return folder
 
 
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+def _rows(path: Path) -> list[list[str]]:
+    """Return the rows without the header. Texts with quotation marks are quoted, as in CSV."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file, delimiter="\t"))[1:]
