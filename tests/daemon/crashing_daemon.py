@@ -44,7 +44,7 @@ class Cycle:
 
 if __name__ == "__main__":
     gc.set_threshold(700_000, 20, 100)  # as in `lycosa.cli.main`
-    daemon._TIDY_EVERY_MS = 500
+    daemon._COLLECTION_INTERVAL_MS = 500
     Cycle()
     if len(sys.argv) > 2:
         vars(supervisors)["MAX_PAGE_MS"] = int(sys.argv[2])

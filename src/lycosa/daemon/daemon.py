@@ -43,7 +43,7 @@ from lycosa.uptime.monitors import has_monitors
 _LOOK_EVERY_S = 0.1
 _SPACE_CHECK_MS = 1_000
 _LIVE_EVERY_MS = 2_000
-_TIDY_EVERY_MS = 60_000
+_COLLECTION_INTERVAL_MS = 60_000
 _LOG_EVERY_MS = 1_000
 _COMMITS_EVERY_MS = 60_000
 
@@ -187,7 +187,7 @@ class Daemon:
             self._upkeep.tick(has_space=self._disk_space.enough)
         self._log_messages.tick()
         if now >= self._next_collection:
-            self._next_collection = now + _TIDY_EVERY_MS
+            self._next_collection = now + _COLLECTION_INTERVAL_MS
             collect_garbage()
         if self._worker.child is None and now >= self._next_live:
             self._next_live = now + _LIVE_EVERY_MS

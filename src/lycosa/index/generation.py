@@ -138,7 +138,7 @@ def load(place: Place, number: int, line: str = FOLDER) -> Generation | None:
 
 
 def publish(place: Place, build: Path, info: GenerationInfo, line: str = FOLDER) -> Generation:
-    """Publish a build folder of the `workshop` durably as the newest generation.
+    """Publish a build folder of the `staging_folder` durably as the newest generation.
 
     All older ones but one are removed. If another machine has used its number, it gets the next.
     """

@@ -217,9 +217,7 @@ def _write_cells(parts: Sequence[RichBlock], table: Container, writer: _Writer) 
 
 
 def _place_in(container: Container | None, table: Container) -> tuple[Container, Container | None]:
-    """Return the cell of a table that a container is in, else the table; and what is around the
-    container inside of that.
-    """
+    """Return the cell of a container in a table, else the table, and the outer container in it."""
     around = _cell_of(container, table) or table
     return around, _within(container, around)
 

@@ -63,10 +63,10 @@ class CrawlPause:
     def update(self, session: CrawlSession) -> None:
         """Set the collections for which the worker may fetch."""
         now_ms = self._clock.now_ms()
-        manually = self._manual_pauses.read(session.workspace.storage) & self._hours.keys()
+        manually_paused = self._manual_pauses.read(session.workspace.storage) & self._hours.keys()
         self.paused_collections = (
             self._paused
-            | manually
+            | manually_paused
             | {name for name, hours in self._hours.items() if not hours.open_at(now_ms)}
         )
         session.worker.dispatcher.pause_collections(self.paused_collections)

@@ -113,7 +113,7 @@ def is_hidden(attributes: dict[str, str | None]) -> bool:
     """Return whether an element is not shown and cannot be unfolded by the reader.
 
     Tab panels, accordions and the parts that React streams (`<div hidden id="S:0">`) are content,
-    and what browsers show when it is searched for (`hidden="until-found"`).
+    and elements that browsers show when a search finds them (`hidden="until-found"`).
     """
     style = attributes.get("style")
     hidden = attributes.get("hidden", "until-found") or ""
