@@ -205,9 +205,11 @@ def test_allowed_host_may_be_private_only_at_its_own_port(network: IsolatedNetwo
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("code", [NO_SUCH_NAME, SERVER_FAILED])
+@pytest.mark.parametrize(
+    ("code", "error"), [(NO_SUCH_NAME, "name_unknown"), (SERVER_FAILED, "dns")]
+)
 def test_pages_are_kept_when_a_name_is_temporarily_unknown(
-    network: IsolatedNetwork, tmp_path: Path, code: int
+    network: IsolatedNetwork, tmp_path: Path, code: int, error: str
 ) -> None:
     """The name is unknown in the second of three crawls."""
     network.sites["home.test", "/"] = Answer(page("/a.html"))
@@ -229,4 +231,4 @@ def test_pages_are_kept_when_a_name_is_temporarily_unknown(
         assert set(states) == {"http://home.test/", "http://home.test/a.html"}
         assert "gone" not in states.values()
         assert sum(network.requests["home.test", path] for path in ("/", "/a.html")) == visits
-    assert {row["error"] for row in select(tmp_path, "SELECT error FROM visits")} == {"", "dns"}
+    assert {row["error"] for row in select(tmp_path, "SELECT error FROM visits")} == {"", error}
