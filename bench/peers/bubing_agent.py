@@ -101,7 +101,7 @@ def main(library: Path, folder: Path, connections: int, seeds: Sequence[str]) ->
     logging.write_text(LOGGING.format(folder=folder))
     classes = ["-cp", f"{library.parent / 'classes'}:{library}/*"]
     program = [*JAVA, f"-Dlogback.configurationFile={logging}", *classes]
-    group = f"{folder.parent.name}-{number}"  # agents of one group would share the crawl
+    group = f"crawl-{os.getpid()}"  # agents of one group would share the crawl
     options = ["-h", "127.0.0.1", "-P", str(properties), "-g", group, "-n"]
     root = ["-r", str(folder / f"crawl-{number}")]
     main_class = "it.unimi.di.law.bubing.frontier.UntilEmpty"
