@@ -3,9 +3,9 @@
     python -m bench.peers.bubing_agent LIB FOLDER CONNECTIONS SEED…
 
 The configuration is the example of its manual without politeness delays, limited to the seeds'
-hosts, with the sizes of memory of a smaller machine. A killed agent leaves no state that it can
-load: its manual describes a restart after `stop` only. So a second agent starts from the seeds, in
-a new folder.
+hosts, with the sizes of memory of a smaller machine. An agent saves its state at `stop` only, and
+one that is started on the folder of a killed agent crawls nothing and does not end. So after a
+kill, a new agent starts from the seeds in a new folder.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ CHANGES = {
     "maxUrlsPerSchemeAuthority": "8M",  # sites are crawled completely
 }
 """Settings whose values differ from those of the example."""
+# The options for a collector that Java 17 does not have are left out.
 JAVA = (
     *("java", "-server", "-Xss256K", "-Xms320M"),  # a 64th of 20 GiB
     *("-Djava.net.preferIPv4Stack=true", "-Djava.rmi.server.hostname=127.0.0.1"),
