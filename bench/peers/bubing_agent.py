@@ -63,6 +63,7 @@ JAVA = (
     *("java", "-server", "-Xss256K", "-Xms320M"),  # a 64th of 20 GiB
     *("-Djava.net.preferIPv4Stack=true", "-Djava.rmi.server.hostname=127.0.0.1"),
     *("-Djgroups.bind_addr=127.0.0.1", "-Dcom.sun.management.jmxremote.port=0"),
+    "-Dcom.sun.management.jmxremote.host=127.0.0.1",  # not in the example: it has no password
     "-Dcom.sun.management.jmxremote.ssl=false",
     "-Dcom.sun.management.jmxremote.authenticate=false",
 )

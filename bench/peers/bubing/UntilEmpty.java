@@ -56,7 +56,9 @@ public final class UntilEmpty {
             if (state != null
                     && (state.acquired
                             || !state.isEmpty()
-                            || frontier.virtualizer.count(state) > 0)) {
+                            // a host that was given up keeps its URLs on disk
+                            || state.nextFetch != Long.MAX_VALUE
+                                    && frontier.virtualizer.count(state) > 0)) {
                 return false;
             }
         }
