@@ -54,6 +54,16 @@ _RECIPES = {
     "assembled": _VENV,
     "crawlee": _VENV,
     "crawl4ai": _VENV,
+    "bubing": _Recipe(
+        (
+            *("sh", "-c"),
+            "mvn -q -B -Dbuild={target}/maven dependency:copy-dependencies "
+            "-DincludeScope=runtime -DoutputDirectory={target}/lib && "
+            "javac -cp '{target}/lib/*' -d {target}/classes UntilEmpty.java",
+        ),
+        "lib",
+        "3d35fd3c0ce11f23",
+    ),
     "heritrix": _Recipe(
         (
             *("mvn", "-q", "-B", "-Dbuild={target}/maven"),

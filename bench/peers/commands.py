@@ -124,6 +124,12 @@ def heritrix(seeds: Sequence[str], folder: Path) -> list[str]:
     return [*program, str(built("heritrix")), str(folder), *seeds]
 
 
+def bubing(seeds: Sequence[str], folder: Path) -> list[str]:
+    """BUbiNG with the example configuration of its manual, without delays."""
+    program = [sys.executable, "-m", "bench.peers.bubing_agent"]
+    return [*program, str(built("bubing")), str(folder), str(CONCURRENCY), *seeds]
+
+
 COMMANDS: dict[str, Callable[[Sequence[str], Path], list[str]]] = {
     "lycosa": lycosa,
     "links": links,
@@ -137,6 +143,7 @@ COMMANDS: dict[str, Callable[[Sequence[str], Path], list[str]]] = {
     "crawlee": crawlee,
     "crawl4ai": crawl4ai,
     "heritrix": heritrix,
+    "bubing": bubing,
 }
 OURS = ("lycosa", "links")
 

@@ -103,6 +103,19 @@ PEERS = {
         ),
         lambda folder: warc_pages(folder.glob("jobs/crawl/*/warcs/*.warc.gz*")),
     ),
+    "bubing": Peer(
+        "0.9.15",
+        "WARC of responses, state of the frontier, logs",
+        (
+            "install Java 17, Maven",
+            "write a pom.xml (bench/peers/bubing/pom.xml)",
+            "mvn dependency:copy-dependencies",
+            "write the configurations of the agent and of its logs (bench/peers/bubing_agent.py)",
+            "java … it.unimi.di.law.bubing.Agent",
+            "call its JMX operation stop at the end",
+        ),
+        lambda folder: warc_pages(folder.glob("crawl-*/store/store.warc.gz")),
+    ),
     "crawlee": Peer(
         "1.11.0",
         "a JSON file per page with its HTML",

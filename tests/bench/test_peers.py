@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from bench.peers.__main__ import attack, kill
+from bench.peers.bubing_agent import configuration
 from bench.peers.build import SOURCES
 from bench.peers.commands import COMMANDS
 from bench.peers.heritrix_job import CHANGES, SEED, job
@@ -89,3 +90,17 @@ def test_the_job_of_heritrix_requires_the_pinned_profile() -> None:
     )
     with pytest.raises(SystemExit, match="does not have"):
         job(profile.replace(SEED, ""), [])
+
+
+def test_the_agent_of_bubing_is_limited_to_the_hosts_of_the_seeds() -> None:
+    lines = configuration(["http://127.0.1.1:8080/", "http://a.test/x", "http://a.test/"], 7)
+    settings = [line.partition("=")[::2] for line in lines.splitlines()]
+    values = dict(settings)
+    assert values["scheduleFilter"].startswith(
+        "( URLMatchesRegex(http://127[.]0[.]1[.]1:8080/.*)"
+        " or URLMatchesRegex(http://a[.]test/.*) ) and not PathEndsWithOneOf(.axd\\,.xls\\,"
+    )
+    assert (values["fetchingThreads"], values["ipDelay"]) == ("7", "0")
+    assert [value for name, value in settings if name == "seed"] == [
+        *("http://127.0.1.1:8080/", "http://a.test/x", "http://a.test/")
+    ]
