@@ -124,6 +124,12 @@ def heritrix(seeds: Sequence[str], folder: Path) -> list[str]:
     return [*program, str(built("heritrix")), str(folder), *seeds]
 
 
+def nutch(seeds: Sequence[str], folder: Path) -> list[str]:
+    """Nutch in local mode by its script `crawl`, without pauses and without an index."""
+    program = [sys.executable, "-m", "bench.peers.nutch_crawl"]
+    return [*program, str(built("nutch").parent), str(folder), *seeds]
+
+
 COMMANDS: dict[str, Callable[[Sequence[str], Path], list[str]]] = {
     "lycosa": lycosa,
     "links": links,
@@ -137,6 +143,7 @@ COMMANDS: dict[str, Callable[[Sequence[str], Path], list[str]]] = {
     "crawlee": crawlee,
     "crawl4ai": crawl4ai,
     "heritrix": heritrix,
+    "nutch": nutch,
 }
 OURS = ("lycosa", "links")
 

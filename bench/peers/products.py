@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,8 +15,11 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.exceptions import ArchiveLoadFailed
 
 from bench.harness import lycosa
+from bench.peers.build import built
+from bench.peers.nutch_crawl import environment
 
 INDEX_LIMIT = 1_000_000  # more documents than any site has
+NUTCH_HTML = re.compile(rb"^contentType: (text/html|application/xhtml\+xml)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,21 @@ def _assembled(folder: Path) -> set[str]:
     return indexed & warc_pages(folder.glob("*.warc.gz"))
 
 
+def _nutch(folder: Path) -> set[str]:
+    home, dump = built("nutch").parent, folder / "dump"
+    without = [f"-no{part}" for part in ("generate", "parse", "parsedata", "parsetext")]
+    urls = set()
+    for segment in folder.glob("crawl/segments/*"):
+        command = [home / "bin" / "nutch", "readseg", "-dump", segment, dump / segment.name]
+        subprocess.run(
+            [*command, *without], check=True, capture_output=True, env=environment(home, folder)
+        )
+        for record in (dump / segment.name / "dump").read_bytes().split(b"\nRecno:: "):
+            if b"(fetch_success)\n" in record and NUTCH_HTML.search(record):
+                urls.add(unquote(record.split(b"\nURL:: ")[1].split(b"\n")[0].decode()))
+    return urls
+
+
 PEERS = {
     "lycosa": Peer(
         "0.1.0",
@@ -102,6 +121,18 @@ PEERS = {
             "java … --run-job",
         ),
         lambda folder: warc_pages(folder.glob("jobs/crawl/*/warcs/*.warc.gz*")),
+    ),
+    "nutch": Peer(
+        "1.22",
+        "segments of responses, text and links, tables of URLs and links",
+        (
+            "install Java 17",
+            "unpack the distribution",
+            "edit nutch-site.xml and regex-urlfilter.txt: name, pauses, hosts, outlinks",
+            "write the seeds to a file",
+            "bin/crawl -s urls crawl -1",
+        ),
+        _nutch,
     ),
     "crawlee": Peer(
         "1.11.0",
