@@ -11,6 +11,7 @@ from bench.peers.__main__ import attack, kill
 from bench.peers.build import SOURCES
 from bench.peers.commands import COMMANDS
 from bench.peers.heritrix_job import CHANGES, SEED, job
+from bench.peers.nutch_crawl import ACCEPT_ALL, recover, url_filter
 from bench.peers.products import PEERS, json_pages, warc_pages
 
 from tests.servers.nginx import Server, nginx
@@ -89,3 +90,34 @@ def test_the_job_of_heritrix_requires_the_pinned_profile() -> None:
     )
     with pytest.raises(SystemExit, match="does not have"):
         job(profile.replace(SEED, ""), [])
+
+
+def test_nutch_accepts_the_hosts_of_the_seeds_alone() -> None:
+    seeds = ["http://127.0.1.1:80/", "http://127.0.1.1:80/a", "http://b.test/"]
+    assert url_filter(f"-[?]{ACCEPT_ALL}", seeds) == (
+        "-[?]\n+^http://127\\.0\\.1\\.1:80/\n+^http://b\\.test/\n"
+    )
+    with pytest.raises(SystemExit, match="does not end with"):
+        url_filter("-[?]\n", seeds)
+
+
+@pytest.mark.parametrize(("folder", "discarded"), [("crawl_parse", False), ("_temporary", True)])
+def test_nutch_discards_locks_and_the_unfinished_segment(
+    tmp_path: Path, folder: str, discarded: bool
+) -> None:
+    require_program("java")
+    crawl, program = tmp_path / "crawl", tmp_path / "bin" / "nutch"
+    for segment, part in (("1", "crawl_parse"), ("2", "crawl_fetch"), ("2", folder)):
+        (crawl / "segments" / segment / part).mkdir(parents=True)
+    (crawl / "crawldb").mkdir()
+    (crawl / "crawldb" / ".locked").touch()
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "$1" "${3##*/}" >> steps\n')
+    program.chmod(0o755)
+    recover(tmp_path, tmp_path)
+    assert (crawl / "segments" / "2").exists() != discarded
+    assert (crawl / "segments" / "1").exists()
+    assert not (crawl / "crawldb" / ".locked").exists()
+    steps = tmp_path / "steps"
+    assert steps.exists() != discarded
+    assert discarded or steps.read_text() == "updatedb 2\ninvertlinks 2\n"
