@@ -53,21 +53,26 @@ def compile_plugins(sources: Path, packages: Path, classes: Path) -> None:
     run("javac", "-nowarn", "--release", 11, "-d", classes, "-cp", path, *files)
 
 
+def pack(java: Path, classes: Path, jar: Path) -> None:
+    """Write the classes of a folder of sources into a jar."""
+    with zipfile.ZipFile(jar, "w") as archive:
+        for source in java.rglob("*.java"):
+            package = source.parent.relative_to(java)
+            for path in (classes / package).glob("*.class"):
+                if path.stem.partition("$")[0] == source.stem:
+                    archive.write(path, package / path.name)
+
+
 def install(source: Path, classes: Path, packages: Path, folder: Path) -> None:
     """Install a plug-in into its folder: its manifest, its classes and the packages it names."""
     folder.mkdir(parents=True)
     shutil.copy(source / "plugin.xml", folder)
-    own = folder / f"{folder.name}.jar"
     for library in ET.parse(source / "plugin.xml").iterfind("runtime/library"):
-        if library.attrib["name"] != own.name:
-            shutil.copy(packages / library.attrib["name"], folder)
-    java = source / "src" / "java"
-    with zipfile.ZipFile(own, "w") as jar:
-        for file in java.rglob("*.java"):
-            package = file.parent.relative_to(java)
-            for path in (classes / package).glob("*.class"):
-                if path.stem.partition("$")[0] == file.stem:
-                    jar.write(path, package / path.name)
+        name = library.attrib["name"]
+        if name == f"{folder.name}.jar":
+            pack(source / "src" / "java", classes, folder / name)
+        else:
+            shutil.copy(packages / name, folder)
 
 
 def main(target: Path) -> None:
