@@ -22,7 +22,6 @@ SETTINGS = {
     "http.agent.name": "lycosa-bench",  # required
     "fetcher.server.delay": "0",  # no politeness pause
     "fetcher.threads.per.queue": "8",  # connections to one host
-    "db.max.outlinks.per.page": "-1",  # the default of 100 drops links of long indexes
     "hadoop.tmp.dir": "{folder}/tmp",  # one for each crawl
 }
 ACCEPT_ALL = "\n+.\n"  # the last rule of the default URL filter

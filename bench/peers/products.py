@@ -128,7 +128,7 @@ PEERS = {
         (
             "install Java 17",
             "unpack the distribution",
-            "edit nutch-site.xml and regex-urlfilter.txt: name, pauses, hosts, outlinks",
+            "edit nutch-site.xml and regex-urlfilter.txt: name, pauses, hosts",
             "write the seeds to a file",
             "bin/crawl -s urls crawl -1",
         ),
