@@ -79,18 +79,24 @@ def _assembled(folder: Path) -> set[str]:
     return indexed & warc_pages(folder.glob("*.warc.gz"))
 
 
+def nutch_pages(dump: bytes) -> set[str]:
+    """Return the URLs of HTML pages that `nutch readseg -dump` lists as fetched."""
+    return {
+        unquote(record.split(b"\nURL:: ")[1].split(b"\n")[0].decode())
+        for record in dump.split(b"\nRecno:: ")[1:]
+        if b"(fetch_success)\n" in record and NUTCH_HTML.search(record)
+    }
+
+
 def _nutch(folder: Path) -> set[str]:
-    home, dump = built("nutch").parent, folder / "dump"
+    home, dumps = built("nutch").parent, folder / "dumps"
     without = [f"-no{part}" for part in ("generate", "parse", "parsedata", "parsetext")]
     urls = set()
     for segment in folder.glob("crawl/segments/*"):
-        command = [home / "bin" / "nutch", "readseg", "-dump", segment, dump / segment.name]
-        subprocess.run(
-            [*command, *without], check=True, capture_output=True, env=environment(home, folder)
-        )
-        for record in (dump / segment.name / "dump").read_bytes().split(b"\nRecno:: "):
-            if b"(fetch_success)\n" in record and NUTCH_HTML.search(record):
-                urls.add(unquote(record.split(b"\nURL:: ")[1].split(b"\n")[0].decode()))
+        dump = dumps / segment.name
+        command = [home / "bin" / "nutch", "readseg", "-dump", segment, dump, *without]
+        subprocess.run(command, check=True, capture_output=True, env=environment(home, folder))
+        urls |= nutch_pages((dump / "dump").read_bytes())
     return urls
 
 

@@ -12,7 +12,7 @@ from bench.peers.build import SOURCES
 from bench.peers.commands import COMMANDS
 from bench.peers.heritrix_job import CHANGES, SEED, job
 from bench.peers.nutch_crawl import ACCEPT_ALL, recover, url_filter
-from bench.peers.products import PEERS, json_pages, warc_pages
+from bench.peers.products import PEERS, json_pages, nutch_pages, warc_pages
 
 from tests.servers.nginx import Server, nginx
 from tests.servers.system import require_program
@@ -121,3 +121,17 @@ def test_nutch_discards_locks_and_the_unfinished_segment(
     steps = tmp_path / "steps"
     assert steps.exists() != discarded
     assert discarded or steps.read_text() == "updatedb 2\ninvertlinks 2\n"
+
+
+def test_pages_of_nutch_are_html_and_fetched() -> None:
+    record = "\nRecno:: 0\nURL:: http://a.test/{}\n\nCrawlDatum::\nStatus: 33 ({})\n\n"
+    content = "Content::\nurl: http://a.test/\ncontentType: {}\nContent:\n<p>x\n"
+    cases = [
+        ("%20a", "fetch_success", content.format("text/html")),
+        ("b", "fetch_success", content.format("application/xhtml+xml")),
+        ("c", "fetch_success", content.format("text/plain")),
+        ("d", "fetch_redir_perm", content.format("text/html")),
+        ("e", "fetch_gone", ""),
+    ]
+    dump = "".join(record.format(*case) + case[2] for case in cases)
+    assert nutch_pages(dump.encode()) == {"http://a.test/ a", "http://a.test/b"}
