@@ -66,8 +66,8 @@ def recover(home: Path, folder: Path) -> None:
     segments = sorted(crawl.glob("segments/*"))
     for segment in segments[-1:]:
         if (segment / "crawl_parse").exists() and not (segment / "_temporary").exists():
-            for words in (["updatedb", crawl / "crawldb"], ["invertlinks", crawl / "linkdb"]):
-                command = [home / "bin" / "nutch", *words, segment]
+            for step, table in (("updatedb", "crawldb"), ("invertlinks", "linkdb")):
+                command = [f"{home}/bin/nutch", step, f"{crawl}/{table}", str(segment)]
                 subprocess.run(command, env=environment(home, folder), cwd=folder, check=True)
         else:
             shutil.rmtree(segment)

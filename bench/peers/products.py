@@ -91,10 +91,10 @@ def nutch_pages(dump: bytes) -> set[str]:
 def _nutch(folder: Path) -> set[str]:
     home, dumps = built("nutch").parent, folder / "dumps"
     without = [f"-no{part}" for part in ("generate", "parse", "parsedata", "parsetext")]
-    urls = set()
+    urls: set[str] = set()
     for segment in folder.glob("crawl/segments/*"):
         dump = dumps / segment.name
-        command = [home / "bin" / "nutch", "readseg", "-dump", segment, dump, *without]
+        command = [f"{home}/bin/nutch", "readseg", "-dump", str(segment), str(dump), *without]
         subprocess.run(command, check=True, capture_output=True, env=environment(home, folder))
         urls |= nutch_pages((dump / "dump").read_bytes())
     return urls
