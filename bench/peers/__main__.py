@@ -44,7 +44,8 @@ from bench.peers.commands import COMMANDS, ENVIRONMENT, nginx_program
 from bench.peers.products import PEERS
 
 ISOLATED = "LYCOSA_PEERS_ISOLATED"
-NAMESPACE = 'ip link set lo up && exec "$@"'
+# Hadoop looks its host name up, and no resolver answers there: every machine has "localhost".
+NAMESPACE = 'ip link set lo up && hostname localhost && exec "$@"'
 ENDPOINTS = (
     *("hang-before-headers", "hang-in-body", "slow-drip", "slow-headers", "robots-hang"),
     *("endless-body", "endless-chunks", "endless-headers", "interim-endless", "busy-429-huge"),
@@ -248,8 +249,9 @@ TABLES = {"crawl": crawl_table, "kill": kill_table, "hostile": hostile_table}
 
 def isolate(words: Sequence[str]) -> NoReturn:
     """Execute this program again in a new network namespace; peers must be installed before."""
-    program = ["unshare", "--net", "--map-root-user", "sh", "-c", NAMESPACE, "sh", sys.executable]
-    os.execvpe(program[0], [*program, "-m", "bench.peers", *words], {**os.environ, ISOLATED: "1"})
+    program = ["unshare", "--net", "--uts", "--map-root-user", "sh", "-c", NAMESPACE, "sh"]
+    command = [*program, sys.executable, "-m", "bench.peers", *words]
+    os.execvpe(command[0], command, {**os.environ, ISOLATED: "1"})
 
 
 def main(words: Sequence[str]) -> int:

@@ -1,7 +1,8 @@
 """Install the peers outside of the repository, once for each state of their files.
 
 A folder next to this file pins all packages of a peer with checksums; they come from the registries
-of Go, Rust, Python and Maven. Spider takes twenty minutes of CPU, the others about one.
+of Go, Rust, Python and Maven. Nutch also needs a clone of its repository, because its plug-ins are
+in no registry. Spider takes twenty minutes of CPU, the others about one.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ _RECIPES = {
         "lib",
         "564de279b7288f1a",
     ),
+    "nutch": _Recipe((sys.executable, "install.py", "{target}"), "packages", "62a8a043f9603f42"),
 }
 
 

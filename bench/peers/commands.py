@@ -130,6 +130,12 @@ def bubing(seeds: Sequence[str], folder: Path) -> list[str]:
     return [*program, str(built("bubing")), str(folder), str(CONCURRENCY), *seeds]
 
 
+def nutch(seeds: Sequence[str], folder: Path) -> list[str]:
+    """Nutch in local mode by its script `crawl`, without pauses and without an index."""
+    program = [sys.executable, "-m", "bench.peers.nutch_crawl"]
+    return [*program, str(built("nutch").parent), str(folder), *seeds]
+
+
 COMMANDS: dict[str, Callable[[Sequence[str], Path], list[str]]] = {
     "lycosa": lycosa,
     "links": links,
@@ -144,6 +150,7 @@ COMMANDS: dict[str, Callable[[Sequence[str], Path], list[str]]] = {
     "crawl4ai": crawl4ai,
     "heritrix": heritrix,
     "bubing": bubing,
+    "nutch": nutch,
 }
 OURS = ("lycosa", "links")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,8 +15,11 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.exceptions import ArchiveLoadFailed
 
 from bench.harness import lycosa
+from bench.peers.build import built
+from bench.peers.nutch_crawl import environment
 
 INDEX_LIMIT = 1_000_000  # more documents than any site has
+NUTCH_HTML = re.compile(rb"^contentType: (text/html|application/xhtml\+xml)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,27 @@ def _assembled(folder: Path) -> set[str]:
     return indexed & warc_pages(folder.glob("*.warc.gz"))
 
 
+def nutch_pages(dump: bytes) -> set[str]:
+    """Return the URLs of HTML pages that `nutch readseg -dump` lists as fetched."""
+    return {
+        unquote(record.split(b"\nURL:: ")[1].split(b"\n")[0].decode())
+        for record in dump.split(b"\nRecno:: ")[1:]
+        if b"(fetch_success)\n" in record and NUTCH_HTML.search(record)
+    }
+
+
+def _nutch(folder: Path) -> set[str]:
+    home, dumps = built("nutch").parent, folder / "dumps"
+    without = [f"-no{part}" for part in ("generate", "parse", "parsedata", "parsetext")]
+    urls: set[str] = set()
+    for segment in folder.glob("crawl/segments/*"):
+        dump = dumps / segment.name
+        command = [f"{home}/bin/nutch", "readseg", "-dump", str(segment), str(dump), *without]
+        subprocess.run(command, check=True, capture_output=True, env=environment(home, folder))
+        urls |= nutch_pages((dump / "dump").read_bytes())
+    return urls
+
+
 PEERS = {
     "lycosa": Peer(
         "0.1.0",
@@ -115,6 +140,18 @@ PEERS = {
             "call its JMX operation stop at the end",
         ),
         lambda folder: warc_pages(folder.glob("crawl-*/store/store.warc.gz")),
+    ),
+    "nutch": Peer(
+        "1.22",
+        "segments of responses, text and links, tables of URLs and links",
+        (
+            "install Java 17",
+            "unpack the distribution",
+            "edit nutch-site.xml and regex-urlfilter.txt: name, pauses, hosts",
+            "write the seeds to a file",
+            "bin/crawl -s urls crawl -1",
+        ),
+        _nutch,
     ),
     "crawlee": Peer(
         "1.11.0",

@@ -12,7 +12,8 @@ from bench.peers.bubing_agent import configuration
 from bench.peers.build import SOURCES
 from bench.peers.commands import COMMANDS
 from bench.peers.heritrix_job import CHANGES, SEED, job
-from bench.peers.products import PEERS, json_pages, warc_pages
+from bench.peers.nutch_crawl import ACCEPT_ALL, recover, url_filter
+from bench.peers.products import PEERS, json_pages, nutch_pages, warc_pages
 
 from tests.servers.nginx import Server, nginx
 from tests.servers.system import require_program
@@ -104,3 +105,48 @@ def test_the_agent_of_bubing_is_limited_to_the_hosts_of_the_seeds() -> None:
     assert [value for name, value in settings if name == "seed"] == [
         *("http://127.0.1.1:8080/", "http://a.test/x", "http://a.test/")
     ]
+
+
+def test_nutch_accepts_the_hosts_of_the_seeds_alone() -> None:
+    seeds = ["http://127.0.1.1:80/", "http://127.0.1.1:80/a", "http://b.test/"]
+    assert url_filter(f"-[?]{ACCEPT_ALL}", seeds) == (
+        "-[?]\n+^http://127\\.0\\.1\\.1:80/\n+^http://b\\.test/\n"
+    )
+    with pytest.raises(SystemExit, match="does not end with"):
+        url_filter("-[?]\n", seeds)
+
+
+@pytest.mark.parametrize(("folder", "discarded"), [("crawl_parse", False), ("_temporary", True)])
+def test_nutch_discards_locks_and_the_unfinished_segment(
+    tmp_path: Path, folder: str, discarded: bool
+) -> None:
+    require_program("java")
+    crawl, program = tmp_path / "crawl", tmp_path / "bin" / "nutch"
+    for segment, part in (("1", "crawl_parse"), ("2", "crawl_fetch"), ("2", folder)):
+        (crawl / "segments" / segment / part).mkdir(parents=True)
+    (crawl / "crawldb").mkdir()
+    (crawl / "crawldb" / ".locked").touch()
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "$1" "${3##*/}" >> steps\n')
+    program.chmod(0o755)
+    recover(tmp_path, tmp_path)
+    assert (crawl / "segments" / "2").exists() != discarded
+    assert (crawl / "segments" / "1").exists()
+    assert not (crawl / "crawldb" / ".locked").exists()
+    steps = tmp_path / "steps"
+    assert steps.exists() != discarded
+    assert discarded or steps.read_text() == "updatedb 2\ninvertlinks 2\n"
+
+
+def test_pages_of_nutch_are_html_and_fetched() -> None:
+    record = "\nRecno:: 0\nURL:: http://a.test/{}\n\nCrawlDatum::\nStatus: 33 ({})\n\n"
+    content = "Content::\nurl: http://a.test/\ncontentType: {}\nContent:\n<p>x\n"
+    cases = [
+        ("%20a", "fetch_success", content.format("text/html")),
+        ("b", "fetch_success", content.format("application/xhtml+xml")),
+        ("c", "fetch_success", content.format("text/plain")),
+        ("d", "fetch_redir_perm", content.format("text/html")),
+        ("e", "fetch_gone", ""),
+    ]
+    dump = "".join(record.format(*case) + case[2] for case in cases)
+    assert nutch_pages(dump.encode()) == {"http://a.test/ a", "http://a.test/b"}
