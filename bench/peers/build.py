@@ -54,6 +54,14 @@ _RECIPES = {
     "assembled": _VENV,
     "crawlee": _VENV,
     "crawl4ai": _VENV,
+    "stormcrawler": _Recipe(
+        (
+            *("mvn", "-q", "-B", "-Dbuild={target}/maven"),
+            *("dependency:copy-dependencies", "-DoutputDirectory={target}/lib"),
+        ),
+        "lib",
+        "304f37e18d8ff6c9",
+    ),
     "heritrix": _Recipe(
         (
             *("mvn", "-q", "-B", "-Dbuild={target}/maven"),

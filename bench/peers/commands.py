@@ -124,6 +124,13 @@ def heritrix(seeds: Sequence[str], folder: Path) -> list[str]:
     return [*program, str(built("heritrix")), str(folder), *seeds]
 
 
+def stormcrawler(seeds: Sequence[str], folder: Path) -> list[str]:
+    """StormCrawler with the topology of its archetype and a WARC, in Storm's local mode."""
+    program = [sys.executable, "-m", "bench.peers.stormcrawler_topology"]
+    limits = [str(CONCURRENCY), str(PER_HOST)]
+    return [*program, str(built("stormcrawler")), str(folder), *limits, *seeds]
+
+
 COMMANDS: dict[str, Callable[[Sequence[str], Path], list[str]]] = {
     "lycosa": lycosa,
     "links": links,
@@ -137,6 +144,7 @@ COMMANDS: dict[str, Callable[[Sequence[str], Path], list[str]]] = {
     "crawlee": crawlee,
     "crawl4ai": crawl4ai,
     "heritrix": heritrix,
+    "stormcrawler": stormcrawler,
 }
 OURS = ("lycosa", "links")
 

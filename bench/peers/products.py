@@ -103,6 +103,18 @@ PEERS = {
         ),
         lambda folder: warc_pages(folder.glob("jobs/crawl/*/warcs/*.warc.gz*")),
     ),
+    "stormcrawler": Peer(
+        "2.4",
+        "WARC of requests and responses",
+        (
+            "install Java",
+            "install Storm",
+            "write a pom.xml and a topology (bench/peers/stormcrawler_topology.py)",
+            "mvn package",
+            "storm local …",
+        ),
+        lambda folder: warc_pages(folder.glob("warc/*.warc.gz")),
+    ),
     "crawlee": Peer(
         "1.11.0",
         "a JSON file per page with its HTML",
