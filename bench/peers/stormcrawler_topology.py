@@ -203,7 +203,7 @@ def _filter(name: str, **parameters: Any) -> dict[str, Any]:
 
 
 def wait_until_idle(lines: Iterator[str]) -> None:
-    """Read the log until no URL is queued, fetched or parsed, or until it ends."""
+    """Read the log until no URL is queued, fetched, stored or parsed, or until its end."""
     started = parsing = False
     idle = 0
     for line in lines:
@@ -212,10 +212,10 @@ def wait_until_idle(lines: Iterator[str]) -> None:
             idle = idle + 1 if started and gauge[1] == "0" and not parsing else 0
             if idle == IDLE_REPORTS:
                 return
-        elif line.startswith(("FetcherBolt", "JSoupParserBolt")) and "://" in line:
-            started, idle = True, 0
-            if line.startswith("JSoupParserBolt"):
-                parsing = "Parsing : starting" in line
+        elif line.startswith(("FetcherBolt", "HDFSWriter", "JSoupParserBolt")):
+            started, idle = started or "://" in line, 0
+            if line.startswith("JSoup"):
+                parsing = line.startswith("JSoupParserBolt Pars")  # "Parsing", then "Parsed"
 
 
 def follow(path: Path, process: subprocess.Popen[bytes]) -> Iterator[str]:
