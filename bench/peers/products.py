@@ -107,9 +107,9 @@ PEERS = {
         "2.4",
         "WARC of requests and responses",
         (
-            "install Java",
-            "install Storm",
-            "write a pom.xml and a topology (bench/peers/stormcrawler_topology.py)",
+            "install Java and Storm",
+            "mvn archetype:generate",
+            "edit the topology and its filters (bench/peers/stormcrawler)",
             "mvn package",
             "storm local …",
         ),
