@@ -85,7 +85,7 @@ def main(library: Path, folder: Path, concurrency: str, per_host: str, seeds: Se
     properties = conf / "values.properties"
     properties.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
     jar = next(library.glob("storm-crawler-core-*.jar"))  # one is required; it has no effect
-    command = [
+    command: list[str | Path] = [
         *("java", HEAP, "-Djava.net.preferIPv4Stack=true", f"-Djava.io.tmpdir={temporary}"),
         *(f"-Dstorm.local.sleeptime={LIFETIME_S}", f"-Dstorm.jar={jar}"),
         *("-cp", f"{CONFIGURATION}:{conf}:{library}/*", "org.apache.storm.LocalCluster"),
