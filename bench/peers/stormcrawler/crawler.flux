@@ -1,5 +1,5 @@
-# The topology of StormCrawler's archetype, with the changes that the comments give the reason of.
-# The program stormcrawler_topology.py provides the values in braces.
+# The topology of StormCrawler's archetype. Comments explain what was changed.
+# stormcrawler_topology.py provides the values in braces.
 name: crawler
 
 includes:
