@@ -94,7 +94,8 @@ def main(library: Path, folder: Path, concurrency: str, per_host: str, seeds: Se
     with log.open("wb") as sink:
         process = subprocess.Popen(command, stderr=sink)
     wait_until_idle(follow(log, process))
-    failed = process.poll() is not None
+    if failed := process.poll() is not None:
+        print(log.read_text(errors="replace")[-3000:], file=sys.stderr)
     process.terminate()
     process.wait()
     shutil.rmtree(temporary, ignore_errors=True)
