@@ -27,6 +27,7 @@ from bench.peers.build import SOURCES
 CONFIGURATION = SOURCES / "stormcrawler"
 HEAP = "-Xmx2g"  # of a worker in the archetype; `storm local` sets none
 LIFETIME_S = 86_400  # of Storm's local mode; its default is 20
+STARTS = 3  # on a busy machine, local mode may halt because its supervisor is faster than Nimbus
 POLL_S = 0.25
 IDLE_REPORTS = 4  # of two figures each second
 
@@ -34,8 +35,12 @@ _FIGURE = re.compile(r":fetcher\s+(?:activethreads|in_queues)\s+(\d+)")
 _WORKERS = ("FetcherBolt", "HDFSWriter", "JSoupParserBolt")
 
 
-def wait_until_idle(log: Iterable[str]) -> None:
-    """Read the log until no URL is queued, fetched, parsed or archived."""
+def wait_until_idle(log: Iterable[str]) -> bool:
+    """Read the log until no URL is queued, fetched, parsed or archived.
+
+    Returns:
+        whether a URL was queued or fetched.
+    """
     started = parsing = False
     idle = 0
     for line in log:
@@ -43,11 +48,12 @@ def wait_until_idle(log: Iterable[str]) -> None:
             started = started or figure[1] != "0"
             idle = idle + 1 if started and figure[1] == "0" and not parsing else 0
             if idle == IDLE_REPORTS:
-                return
+                break
         elif line.startswith(_WORKERS):
             started, idle = started or "://" in line, 0
             if line.startswith("JSoup"):
                 parsing = line.startswith("JSoupParserBolt Pars")  # "Parsing", then "Parsed"
+    return started
 
 
 def follow(path: Path, process: subprocess.Popen[bytes]) -> Iterator[str]:
@@ -91,9 +97,11 @@ def main(library: Path, folder: Path, concurrency: str, per_host: str, seeds: Se
         *("-cp", f"{CONFIGURATION}:{conf}:{library}/*", "org.apache.storm.LocalCluster"),
         *("org.apache.storm.flux.Flux", "--filter", properties, CONFIGURATION / "crawler.flux"),
     ]
-    with log.open("wb") as sink:
-        process = subprocess.Popen(command, stderr=sink)
-    wait_until_idle(follow(log, process))
+    for _ in range(STARTS):
+        with log.open("wb") as sink:
+            process = subprocess.Popen(command, stderr=sink)
+        if wait_until_idle(follow(log, process)):
+            break
     if failed := process.poll() is not None:
         print(log.read_text(errors="replace")[-3000:], file=sys.stderr)
     process.terminate()

@@ -116,7 +116,7 @@ ARCHIVED = "HDFSWriter Attempting to sync all data to filesystem\n"
 )
 def test_stormcrawler_ends_when_no_url_is_left(log: list[str], left: int) -> None:
     lines = iter(log)
-    wait_until_idle(lines)
+    assert wait_until_idle(lines) == (log != [NOTHING] * 9)
     assert len([*lines]) == left
 
 
