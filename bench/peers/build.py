@@ -65,6 +65,14 @@ _RECIPES = {
         "lib",
         "3d35fd3c0ce11f23",
     ),
+    "stormcrawler": _Recipe(
+        (
+            *("mvn", "-q", "-B", "-Dbuild={target}/maven"),
+            *("dependency:copy-dependencies", "-DoutputDirectory={target}/lib"),
+        ),
+        "lib",
+        "304f37e18d8ff6c9",
+    ),
     "heritrix": _Recipe(
         (
             *("mvn", "-q", "-B", "-Dbuild={target}/maven"),

@@ -136,6 +136,13 @@ def nutch(seeds: Sequence[str], folder: Path) -> list[str]:
     return [*program, str(built("nutch").parent), str(folder), *seeds]
 
 
+def stormcrawler(seeds: Sequence[str], folder: Path) -> list[str]:
+    """StormCrawler with the topology of its archetype and a WARC, in Storm's local mode."""
+    program = [sys.executable, "-m", "bench.peers.stormcrawler_topology"]
+    limits = [str(CONCURRENCY), str(PER_HOST)]
+    return [*program, str(built("stormcrawler")), str(folder), *limits, *seeds]
+
+
 COMMANDS: dict[str, Callable[[Sequence[str], Path], list[str]]] = {
     "lycosa": lycosa,
     "links": links,
@@ -151,6 +158,7 @@ COMMANDS: dict[str, Callable[[Sequence[str], Path], list[str]]] = {
     "heritrix": heritrix,
     "bubing": bubing,
     "nutch": nutch,
+    "stormcrawler": stormcrawler,
 }
 OURS = ("lycosa", "links")
 

@@ -153,6 +153,18 @@ PEERS = {
         ),
         _nutch,
     ),
+    "stormcrawler": Peer(
+        "2.4",
+        "WARC of requests and responses",
+        (
+            "install Java and Storm",
+            "mvn archetype:generate",
+            "edit the topology and its filters (bench/peers/stormcrawler)",
+            "mvn package",
+            "storm local …",
+        ),
+        lambda folder: warc_pages(folder.glob("warc/*.warc.gz")),
+    ),
     "crawlee": Peer(
         "1.11.0",
         "a JSON file per page with its HTML",

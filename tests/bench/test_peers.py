@@ -14,6 +14,7 @@ from bench.peers.commands import COMMANDS
 from bench.peers.heritrix_job import CHANGES, SEED, job
 from bench.peers.nutch_crawl import ACCEPT_ALL, recover, url_filter
 from bench.peers.products import PEERS, json_pages, nutch_pages, warc_pages
+from bench.peers.stormcrawler_topology import rules, wait_until_idle
 
 from tests.servers.nginx import Server, nginx
 from tests.servers.system import require_program
@@ -150,3 +151,36 @@ def test_pages_of_nutch_are_html_and_fetched() -> None:
     ]
     dump = "".join(record.format(*case) + case[2] for case in cases)
     assert nutch_pages(dump.encode()) == {"http://a.test/ a", "http://a.test/b"}
+
+
+QUEUED, NOTHING = (
+    f"LoggingMetricsConsumer 1795837534\tlocalhost:1024\t  4:fetcher \tin_queues \t{number}\n"
+    for number in (3, 0)
+)
+FETCHED = "FetcherBolt [Fetcher #4] Fetched http://a.test/ with status 200 in msec 5\n"
+PARSING = "JSoupParserBolt Parsing : starting http://a.test/\n"
+PARSED = "JSoupParserBolt Parsed http://a.test/ in 5 msec\n"
+LINKED = "JSoupParserBolt Total for http://a.test/ - 9 msec\n"
+ARCHIVED = "HDFSWriter Attempting to sync all data to filesystem\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "left"),
+    [
+        ([NOTHING] * 9, 0),  # nothing was fetched yet
+        ([QUEUED, *[NOTHING] * 9], 5),
+        ([FETCHED, *[NOTHING] * 9], 5),
+        ([FETCHED, NOTHING, NOTHING, ARCHIVED, *[NOTHING] * 9], 5),
+        ([FETCHED, PARSING, NOTHING, PARSED, *[NOTHING] * 9], 0),
+        ([FETCHED, PARSING, NOTHING, PARSED, LINKED, *[NOTHING] * 9], 5),
+    ],
+)
+def test_stormcrawler_ends_when_no_url_is_left(log: list[str], left: int) -> None:
+    lines = iter(log)
+    assert wait_until_idle(lines) == (log != [NOTHING] * 9)
+    assert len([*lines]) == left
+
+
+def test_stormcrawler_is_limited_to_hosts_and_ports_of_the_seeds() -> None:
+    seeds = ["http://127.0.1.10:80/a", "http://127.0.1.10:80/b"]
+    assert rules(seeds) == "+^https?://127\\.0\\.1\\.10:80(/|$)\n"
