@@ -111,6 +111,12 @@ def test_words_in_groups_rank_passages(site: tuple[str, str]) -> None:
         assert [each.id for each in texts.passages(query).passages] == [each.id for each in plain]
 
 
+def test_words_of_an_absent_phrase_rank_passages(site: tuple[str, str]) -> None:
+    result = Workspace(site[1]).texts.passages('"month ten coins"', max_tokens=60)
+    assert "ten coins a month" in result.passages[0].text
+    assert result.notes[0].startswith('no page contains the phrase "month ten coins"; its words')
+
+
 def test_the_api_returns_passages_and_chunks(site: tuple[str, str]) -> None:
     start, root = site
     client = Client(create_app(root, dict))

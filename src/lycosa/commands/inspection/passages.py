@@ -38,7 +38,8 @@ from lycosa.export.markdown.pages import MarkdownPage, pages_at
 from lycosa.search.crosslingual.across import encoder_note, request_filters
 from lycosa.search.engine.open_index import OpenIndex
 from lycosa.search.engine.searcher import Hit, Searcher, SearchRequest, SearchResults
-from lycosa.search.query.query import clauses, parse_query
+from lycosa.search.presentation.answer import PHRASE_AS_WORDS
+from lycosa.search.query.query import ParsedQuery, clauses, parse_query, with_words_of
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for
 from lycosa.url.normalise import normalise, typed_url
@@ -217,7 +218,13 @@ class PassageFinder:
                 results = self._source.search(request.of_pages(PAGES))
                 notes.append(encoder_note(error))
         hits = [] if ranking == VECTOR else [hit for hit in results if not hit.source]
-        pages, chosen = self._passages(request, hits, near, results.generation)
+        absent = {
+            note.values["phrase"]
+            for note in results.notes
+            if isinstance(note, Message) and note.code == PHRASE_AS_WORDS
+        }
+        query = with_words_of(parse_query(request.query), lambda each: each.quoted in absent)
+        pages, chosen = self._passages(request, query, hits, near, results.generation)
         if results.total and not chosen:
             notes.append(NO_PASSAGE)
         return PassagesResult(
@@ -255,7 +262,12 @@ class PassageFinder:
         return _Near(store, chunks, max(PAGES // 2, request.count))
 
     def _passages(
-        self, request: PassageRequest, hits: Sequence[Hit], near: _Near | None, generation: int
+        self,
+        request: PassageRequest,
+        query: ParsedQuery,
+        hits: Sequence[Hit],
+        near: _Near | None,
+        generation: int,
     ) -> tuple[list[ChunkedPage], list[RankedChunk]]:
         """Return pages, and the chosen passages with the numbers of their pages."""
         index = self._source.index
@@ -268,7 +280,7 @@ class PassageFinder:
         pages = list(by_url.values())
         numbers = {url: number for number, url in enumerate(by_url)}
         ranker = PassageRanker(
-            request.query,
+            query,
             analyzer_of,
             None if index is None else IndexTerms(index.documents, index.statistics.holding),
         )
