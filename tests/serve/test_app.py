@@ -57,6 +57,13 @@ def test_language_and_site_filter_the_search(client: Client) -> None:
     assert {hit["host"] for hit in one_site["hits"]} == {"127.0.2.2"}
 
 
+@pytest.mark.parametrize("path", ["search", "passages", "terms"])
+def test_unknown_collections_are_refused(client: Client, path: str) -> None:
+    response = client.get(f"/api/v1/{path}", params={"q": "egg", "collection": "defualt"})
+    assert response.status_code == 400
+    assert response.json()["detail"] == ("unknown collection 'defualt'; did you mean 'default'?")
+
+
 def test_api_returns_the_results_of_the_page(client: Client) -> None:
     answer = client.get("/api/v1/search", params={"q": "egg sac", "n": 3}).json()
     assert answer["query"] == "egg sac"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lycosa.captures.captures import written_at
+from lycosa.captures.captures import NoVersion, written_at
 from lycosa.chunks.ranking import (
     IndexTerms,
     PassageRanker,
@@ -33,6 +33,7 @@ from lycosa.core.errors import EncoderError, UrlError, UsageError
 from lycosa.core.messages import Message
 from lycosa.core.parameters import single_text, whole_number
 from lycosa.core.units import format_time, milliseconds
+from lycosa.crawl.session.planning import require_collection
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.export.markdown.pages import MarkdownPage, pages_at
 from lycosa.search.crosslingual.across import encoder_note, request_filters
@@ -189,9 +190,11 @@ class PassageFinder:
         self, root: str, source: PageSearch | None = None, config: Config | None = None
     ) -> None:
         workspace = Workspace.open(root)
+        self._workspace = workspace
+        self._config = config or read_config(root)
         self._pages = ChunkedPages(workspace)
         self._source = source or _NewestIndex(root)
-        self._vectors = open_vectors(workspace.storage, config or read_config(root))
+        self._vectors = open_vectors(workspace.storage, self._config)
 
     @property
     def encoder_failures(self) -> int:
@@ -203,11 +206,14 @@ class PassageFinder:
         words.
 
         Raises:
-            UsageError: vectors are requested, and no encoder is configured.
+            UsageError: vectors are requested, and no encoder is configured; or there is no
+                collection of the requested name.
         """
         started = time.perf_counter()
         ranking = request.ranking or (KEYWORD if self._vectors is None else HYBRID)
         results = self._source.search(request.of_pages(PAGES_BY_RANKING[ranking]))
+        if request.collection and not results.total:
+            require_collection(self._workspace, self._config, request.collection)
         notes = [*results.notes]
         near = None
         if ranking != KEYWORD:
@@ -298,7 +304,8 @@ def chunks(root: str, url: str, max_tokens: int = DEFAULT_TOKENS) -> ChunkList:
     """Return the newest version of a stored page in chunks, those of `passages` with this maximum.
 
     Raises:
-        UsageError: `url` is no URL, its page is not stored, or the maximum is too small.
+        UsageError: `url` is no URL, or the maximum is too small.
+        NoVersion: its page is not stored.
         WorkspaceError: there is no workspace.
     """
     try:
@@ -307,7 +314,7 @@ def chunks(root: str, url: str, max_tokens: int = DEFAULT_TOKENS) -> ChunkList:
         raise UsageError(f"{url!r} is not the URL of a page: {error}") from None
     page = next(pages_at(Workspace.open(root), [address]), None)
     if page is None:
-        raise UsageError(f"{address} is not a stored page: `lycosa explain URL` shows its state")
+        raise NoVersion(address, "this page is not stored")
     parts = split_page(page.url, page.markdown, ChunkBudget(max_tokens), page.language)
     return ChunkList(**_citation(page), chunks=[PageChunk(**_chunk(each)) for each in parts])
 

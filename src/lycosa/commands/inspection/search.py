@@ -83,6 +83,7 @@ class LocalSearcher:
         """Search the workspaces and peers; `sources` starts with this workspace.
 
         Raises:
+            UsageError: the only workspace has no collection of the requested name.
             WorkspaceError: there is no workspace, or its index is damaged.
         """
         vectors = None
@@ -90,6 +91,16 @@ class LocalSearcher:
             vectors = open_vectors(storage_of(self._root), sources.config(self._root))
         if sources.is_federated:
             return _search_federated(request, sources, vectors)
+        results = self._search_alone(request, vectors)
+        if request.collection and not results.total:
+            from lycosa.crawl.session.planning import require_collection
+            from lycosa.store.workspace import Workspace
+
+            config = sources.config(self._root)
+            require_collection(Workspace.open(self._root), config, request.collection)
+        return results
+
+    def _search_alone(self, request: SearchRequest, vectors: NearestChunks | None) -> SearchResults:
         if vectors is not None:
             return Searcher(self._root, vectors).search(request)
         if self._searcher is None:

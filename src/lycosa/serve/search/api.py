@@ -29,7 +29,7 @@ from lycosa.search.federation.federated_search import MAX_HOPS
 from lycosa.search.presentation.results import FACETS, PER_HOST
 from lycosa.search.query.term_statistics import TermsReport, TermsRequest, workspace_terms
 from lycosa.serve.services import ServicesDep
-from lycosa.serve.web.problems import ERRORS
+from lycosa.serve.web.problems import ERRORS, NOT_FOUND
 from lycosa.url.languages import language_code
 from lycosa.url.normalise import MAX_URL_LENGTH
 
@@ -166,7 +166,7 @@ def search(services: ServicesDep, parameters: Annotated[SearchParameters, Query(
     """Search the index, as `lycosa search --json`. The query language is described in
     docs/reference/query.md.
     """
-    answer = search_answer(services.source.search(parameters.request()))
+    answer = search_answer(services.search(parameters.request()))
     # written here: FastAPI would validate it first, in a second thread
     return Response(_ANSWER.dump_json(answer), media_type="application/json")
 
@@ -215,7 +215,7 @@ def passages(
     return services.passages.find(parameters.request())
 
 
-@router.get("/chunks", responses=ERRORS, tags=["search"])
+@router.get("/chunks", responses={**ERRORS, **NOT_FOUND}, tags=["search"])
 def chunks(services: ServicesDep, url: PageUrl, tokens: ChunkTokens = DEFAULT_TOKENS) -> ChunkList:
     """Return the newest version of a stored page in chunks, with which passages can be shown in
     their context.
@@ -249,6 +249,7 @@ def across_of(languages: str, source: str, translate: Iterable[str]) -> Across:
 @router.get("/terms", responses=ERRORS, tags=["search"])
 def terms(services: ServicesDep, parameters: Annotated[TermsParameters, Query()]) -> TermsReport:
     """Count the words of the pages, by language, site and time, as `lycosa terms --json`."""
+    services.require_collection(parameters.collection)
     with services.terms_lock:
         return workspace_terms(services.root, parameters.request())
 

@@ -68,7 +68,7 @@ FeedQuery = Annotated[FeedParameters, Query()]
 )
 def search_rss(services: ServicesDep, request: Request, parameters: FeedQuery) -> Response:
     """Return search results, newest first, as RSS 2.0."""
-    results = services.source.search(parameters.request())
+    results = services.search(parameters.request())
     content = rss(parameters.filters(), results, str(request.base_url))
     return Response(content, media_type=f"{RSS}; charset=utf-8")
 
@@ -78,7 +78,7 @@ def search_rss(services: ServicesDep, request: Request, parameters: FeedQuery) -
 )
 def search_atom(services: ServicesDep, request: Request, parameters: FeedQuery) -> Response:
     """Return search results, newest first, as Atom."""
-    results = services.source.search(parameters.request())
+    results = services.search(parameters.request())
     content = atom(parameters.filters(), results, str(request.base_url))
     return Response(content, media_type=f"{ATOM}; charset=utf-8")
 

@@ -120,7 +120,7 @@ def search_page(
         if filters.across
         else None,
     )
-    results = services.source.search(search)
+    results = services.search(search)
     return services.pages.page(
         request,
         "results.html",

@@ -95,4 +95,4 @@ def similar(
     request = SearchRequest(
         similar_query(url), n, offset, language=lang or None, per_host=per_host, spelling=False
     )
-    return search_answer(services.source.search(request))
+    return search_answer(services.search(request))
