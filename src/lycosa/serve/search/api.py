@@ -33,7 +33,6 @@ from lycosa.serve.web.problems import ERRORS, NOT_FOUND
 from lycosa.url.languages import language_code
 from lycosa.url.normalise import MAX_URL_LENGTH
 
-MAX_QUERY = 2_000
 MAX_COUNT = 100
 
 PageUrl = Annotated[
@@ -67,7 +66,7 @@ class ResultFilters(PageFilters):
 class SearchParameters(ResultFilters):
     """A search."""
 
-    q: str = Field(min_length=1, max_length=MAX_QUERY, description="Query, in the query language.")
+    q: str = Field(min_length=1, description="Query, in the query language.")
     n: int = Field(10, ge=1, le=MAX_COUNT, description="Number of results.")
     offset: int = Field(0, ge=0, le=MAX_HITS, description="Number of results to skip.")
     per_host: int = Field(
@@ -174,7 +173,7 @@ def search(services: ServicesDep, parameters: Annotated[SearchParameters, Query(
 class PassageParameters(PageFilters):
     """A search for passages."""
 
-    q: str = Field(min_length=1, max_length=MAX_QUERY, description="Query, in the query language.")
+    q: str = Field(min_length=1, description="Query, in the query language.")
     n: int = Field(DEFAULT_COUNT, ge=1, le=MAX_PASSAGES, description="Number of passages.")
     tokens: int = Field(
         DEFAULT_TOKENS,
