@@ -164,6 +164,8 @@ def search_request(
     single_text("query", query)
     for name in ("count", "offset"):
         whole_number(name, options.get(name))
+    if across is None and (source_language or translate):
+        raise UsageError("--from and --translate need --across or --into")
     request = SearchRequest(
         query,
         language=language_filter(language) or None,

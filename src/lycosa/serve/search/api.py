@@ -23,6 +23,7 @@ from lycosa.commands.inspection.passages import chunks as page_chunks
 from lycosa.commands.inspection.search import search_answer
 from lycosa.commands.models import WorkspaceStatus
 from lycosa.commands.search_models import ChunkList, PassagesResult, SearchAnswer
+from lycosa.core.errors import UsageError
 from lycosa.search.crosslingual.translated import Across, edit
 from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
 from lycosa.search.federation.federated_search import MAX_HOPS
@@ -112,7 +113,9 @@ class SearchParameters(ResultFilters):
     )
 
     def request(self) -> SearchRequest:
-        """Return the search that the parameters describe."""
+        """Return the search that the parameters describe. Raises UsageError: no `across`."""
+        if not self.across and (self.source_language or self.translate):
+            raise UsageError("the parameters from and translate need across")
         return SearchRequest(
             self.q,
             count=self.n,
