@@ -597,6 +597,32 @@ def test_explanation_adds_up_to_the_score(searcher: Searcher) -> None:
     assert searcher.search(SearchRequest("event")).hits[0].explanation is None
 
 
+def test_persian_words_are_found_with_and_without_the_non_joiner(corpus: Corpus) -> None:
+    spellings = {"non-joiner": "می‌خواهم", "space": "می خواهم", "joined": "میخواهم"}
+    corpus.commit_and_index(
+        (f"http://{name}.test/", page(f"امروز {word} بروم.", language="fa"))
+        for name, word in spellings.items()
+    )
+    searcher = Searcher(corpus.root)
+    found = {}
+    for name, word in spellings.items():
+        for query in (word, f'"امروز {word}"'):
+            hits = searcher.search(SearchRequest(query)).hits
+            found[query == word, name] = {hit.host.removesuffix(".test") for hit in hits}
+            for hit in hits:
+                marked = "".join(text for text, match in hit.snippet if match)
+                letters = marked.replace(" ", "").replace("\u200c", "")
+                assert letters.endswith(spellings["joined"]), query
+    assert found == {
+        (True, "non-joiner"): {"non-joiner", "space", "joined"},
+        (True, "space"): {"non-joiner", "space"},
+        (True, "joined"): {"non-joiner", "joined"},
+        (False, "non-joiner"): {"non-joiner", "space"},
+        (False, "space"): {"non-joiner", "space"},
+        (False, "joined"): {"joined"},
+    }
+
+
 def test_threads_can_share_a_searcher(searcher: Searcher) -> None:
     expected = short_urls(searcher.search(SearchRequest("event")))
     answers: list[list[str]] = []
