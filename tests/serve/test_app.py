@@ -57,6 +57,12 @@ def test_language_and_site_filter_the_search(client: Client) -> None:
     assert {hit["host"] for hit in one_site["hits"]} == {"127.0.2.2"}
 
 
+def test_unknown_facets_are_refused(client: Client) -> None:
+    response = client.get("/api/v1/search", params={"q": "egg", "facets": "host,size"})
+    assert response.status_code == 400
+    assert response.json()["detail"].startswith("unknown facet 'size'; choose from language, ")
+
+
 @pytest.mark.parametrize("path", ["search", "passages", "terms"])
 def test_unknown_collections_are_refused(client: Client, path: str) -> None:
     response = client.get(f"/api/v1/{path}", params={"q": "egg", "collection": "defualt"})

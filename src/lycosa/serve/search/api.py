@@ -20,7 +20,7 @@ from lycosa.commands.inspection.passages import (
 )
 from lycosa.commands.inspection.passages import MAX_COUNT as MAX_PASSAGES
 from lycosa.commands.inspection.passages import chunks as page_chunks
-from lycosa.commands.inspection.search import search_answer
+from lycosa.commands.inspection.search import known_facets, search_answer
 from lycosa.commands.models import WorkspaceStatus
 from lycosa.commands.search_models import ChunkList, PassagesResult, SearchAnswer
 from lycosa.core.errors import UsageError
@@ -113,7 +113,7 @@ class SearchParameters(ResultFilters):
     )
 
     def request(self) -> SearchRequest:
-        """Return the search that the parameters describe. Raises UsageError: no `across`."""
+        """Return the search that the parameters describe. Raises UsageError."""
         if not self.across and (self.source_language or self.translate):
             raise UsageError("the parameters from and translate need across")
         return SearchRequest(
@@ -126,7 +126,7 @@ class SearchParameters(ResultFilters):
             order=self.sort,
             per_host=self.per_host,
             folded=self.fold,
-            facets=tuple(name.strip() for name in self.facets.split(",") if name.strip()),
+            facets=known_facets([name.strip() for name in self.facets.split(",") if name.strip()]),
             explain=self.explain,
             hops=self.hops,
             feedback=self.feedback,
