@@ -325,6 +325,10 @@ def test_methods_accept_all_documented_arguments_and_no_others(root: Path) -> No
     assert len(ws.search("moths", **arguments)) == 1
     with pytest.raises(TypeError, match="hurry"):
         ws.search("moths", hurry=True)  # type: ignore[call-arg]
+    with pytest.raises(UsageError, match="per_host: -1 is not an integer of at least 0"):
+        ws.search("moths", per_host=-1)
+    with pytest.raises(UsageError, match="count: 1001 is more than 1,000 results"):
+        ws.search("moths", count=1_001)
     terms = TermsArguments(
         language="en", site="127.0.4.3", collection="default", since=1, until=4_000_000_000_000,
         rising=False, period="7d", stop_words=True, count=1_000,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lycosa import Workspace
+from lycosa.captures.captures import NoVersion
 from lycosa.commands.inspection.passages import NO_PASSAGE
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.serve.app import create_app
@@ -79,9 +80,11 @@ def test_passages_are_chunks_of_their_page(site: tuple[str, str]) -> None:
     )
     assert [each.position for each in page.chunks] == [*range(1, len(page.chunks) + 1)]
     assert (page.record_id, page.title) == (passage.record_id, "Accounts")
-    for wrong in (f"{start}nowhere", "http://", f"{start}no.html"):
-        with pytest.raises(UsageError):
-            workspace.texts.chunks(wrong)
+    with pytest.raises(UsageError):
+        workspace.texts.chunks("http://")
+    for absent in (f"{start}nowhere", f"{start}no.html"):
+        with pytest.raises(NoVersion):
+            workspace.texts.chunks(absent)
 
 
 def test_budget_and_filters_restrict_passages(site: tuple[str, str]) -> None:
@@ -92,7 +95,8 @@ def test_budget_and_filters_restrict_passages(site: tuple[str, str]) -> None:
     assert workspace.texts.passages("password", site=start.split("/")[2]).passages
     assert not workspace.texts.passages("password", site="other.test").passages
     assert not workspace.texts.passages("password", language="de").passages
-    assert not workspace.texts.passages("password", collection="other").passages
+    with pytest.raises(UsageError, match="unknown collection 'other'"):
+        workspace.texts.passages("password", collection="other")
     assert not workspace.texts.passages("nowhereword").passages
 
 
@@ -111,6 +115,12 @@ def test_words_in_groups_rank_passages(site: tuple[str, str]) -> None:
         assert [each.id for each in texts.passages(query).passages] == [each.id for each in plain]
 
 
+def test_words_of_an_absent_phrase_rank_passages(site: tuple[str, str]) -> None:
+    result = Workspace(site[1]).texts.passages('"month ten coins"', max_tokens=60)
+    assert "ten coins a month" in result.passages[0].text
+    assert result.notes[0].startswith('no page contains the phrase "month ten coins"; its words')
+
+
 def test_the_api_returns_passages_and_chunks(site: tuple[str, str]) -> None:
     start, root = site
     client = Client(create_app(root, dict))
@@ -120,7 +130,7 @@ def test_the_api_returns_passages_and_chunks(site: tuple[str, str]) -> None:
     page = client.get("/api/v1/chunks", params={"url": passage["url"], "tokens": 60}).json()
     assert passage["id"] in [each["id"] for each in page["chunks"]]
     assert client.get(passage["cached"]).status_code == 200
-    assert client.get("/api/v1/chunks", params={"url": f"{start}nowhere"}).status_code == 400
+    assert client.get("/api/v1/chunks", params={"url": f"{start}nowhere"}).status_code == 404
     assert client.get("/api/v1/passages", params={"q": "x", "tokens": 3}).status_code == 422
 
 

@@ -15,6 +15,7 @@ from lycosa.chunks.ranking import (
 )
 from lycosa.chunks.split import split_page
 from lycosa.chunks.tokens import ChunkBudget
+from lycosa.search.query.query import parse_query
 from lycosa.text.analyze import analyzer_for
 
 MOTHS = """# Moths
@@ -42,7 +43,7 @@ def texts(ranked: Sequence[RankedChunk]) -> list[str]:
 
 
 def rank(query: str, *pages: RankedPage, index: IndexTerms | None = None) -> list[RankedChunk]:
-    return PassageRanker(query, analyzer_for, index).rank(pages)
+    return PassageRanker(parse_query(query), analyzer_for, index).rank(pages)
 
 
 def test_the_section_with_the_answer_is_first() -> None:

@@ -195,7 +195,7 @@ def test_export_check_reparse_and_index(
         *("export jsonl OUT", "export warc OUT", "export wacz OUT.wacz", "export markdown OUT"),
         *("export chunks OUT", "export items OUT.csv", "export mirror a.example OUT"),
         *("export llms a.example OUT", "export bulk --to jsonl", "export bulk --to quickwit"),
-        "reparse",
+        *("reparse", "search moths", "search --passages moths", "find moths", "terms"),
     ],
 )
 def test_unknown_collections_are_refused(

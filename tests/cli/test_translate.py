@@ -52,12 +52,19 @@ def test_dictionaries_are_added_searched_with_and_removed(lycosa: Lycosa, tmp_pa
         {"source": "houses", "alternatives": [{"text": "Dach", "weight": 1.0, "origin": "given"}]}
     ]
     assert lycosa(*options, "search", "x", "--into", "de", "--translate", "nonsense").code == 2
+    for option in (("--translate", "de:x=y"), ("--from", "de")):
+        needs = ("--from and --translate need --across or --into",)
+        lycosa(*options, "search", "x", *option).expect(2, err=needs)
     assert lycosa(*options, "translate", "remove", "en-de").code == 0
     assert lycosa(*options, "translate", "remove", "en-de").code == 2
-    response = Client(create_app(corpus.root, dict)).get(
+    client = Client(create_app(corpus.root, dict))
+    response = client.get(
         "/api/v1/search", {"q": "houses", "across": "all", "translate": "ms:houses=mahal"}
     )
     document = response.json()
+    for parameter, value in (("translate", "ms:houses=mahal"), ("from", "de")):
+        wrong = client.get("/api/v1/search", {"q": "houses", parameter: value})
+        assert (wrong.status_code, "need across" in wrong.text) == (400, True)
     assert {hit["url"] for hit in document["hits"]} == {
         "http://a.test/house",
         "http://a.test/rumah",

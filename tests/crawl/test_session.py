@@ -292,8 +292,7 @@ def add(workspace: Path, *urls: str, collection: str = "", settings: str = ONE +
         (
             ("http://127.0.0.2/a/y",),
             "",
-            r"choose one with --collection NAME \(available: one, "
-            r"two\)",
+            r"specify one \(available: one, two\)",
         ),
         (("http://127.0.0.2/a/y",), "tow", "unknown collection 'tow'; did you mean 'two'"),
         (

@@ -85,6 +85,22 @@ def test_the_example_adds_a_column_filters_urls_and_adds_a_command(
     assert "a plug-in refuses it" in explained.stdout, explained.stderr
 
 
+def test_a_plugin_cannot_replace_a_command(tmp_path: Path, example: Path) -> None:
+    plugin = tmp_path / "site"
+    shutil.copytree(example, plugin)
+    module = plugin / "lycosa_reading_time" / "__init__.py"
+    content = module.read_text()
+    module.write_text(content.replace('command("longest")', 'command("search")'))
+    assert module.read_text() != content
+    for arguments in (("--help",), ("search", "--help")):
+        answer = _run(tmp_path, *arguments, path=plugin)
+        assert answer.returncode == 0
+        assert answer.stderr.startswith(
+            "lycosa: the command 'search' of the plug-in module lycosa_"
+        )
+        assert "Plug-ins" not in answer.stdout
+
+
 def test_a_plugin_that_cannot_be_loaded_is_named(tmp_path: Path, example: Path) -> None:
     broken = tmp_path / "site"
     shutil.copytree(example, broken)

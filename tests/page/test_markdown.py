@@ -7,7 +7,7 @@ import re
 import time
 
 import pytest
-from bench.markdown import TEMPLATES, URL, blocks, documents, f1, page
+from bench.markdown import _PARSER, TEMPLATES, URL, blocks, documents, f1, page
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,6 +114,32 @@ def markdown(html: str, mode: MarkdownMode = MarkdownMode.FULL) -> str:
 )
 def test_markup(html: str, expected: str) -> None:
     assert markdown(html).rstrip("\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("これは<b>重要</b>です", "これは**重要**です"),
+        ("<b>「重要」</b>。<i>「語」</i>", "**「重要」**。*「語」*"),
+        ("<b>「重要」</b>です", "<strong>「重要」</strong>です"),
+        ("は<i>「重要」な</i>こと", "は<em>「重要」な</em>こと"),
+        ("<b>注意：</b>次 <b>Note:</b> x", "<strong>注意：</strong>次 **Note:** x"),
+        ("f<del>(x)</del>y", "f<del>(x)</del>y"),
+        ("は<i><b>「語」</b></i>です", "は<em><strong>「語」</strong></em>です"),
+        (
+            "は<b><a href=/u>リンク</a></b>です",
+            "は<strong>[リンク](https://www.example.org/u)</strong>です",
+        ),
+        ("<b>a</b><b>b</b>", "**a**<strong>b</strong>"),
+        ("a<i><b>b</b></i>c", "a***b***c"),
+    ],
+)
+def test_emphasis_next_to_letters_is_emphasis_for_parsers(html: str, expected: str) -> None:
+    text = markdown(f"<p>{html}")
+    assert text.strip() == expected
+    rendered = _PARSER.render(text)
+    for tag, name in (("b", "strong"), ("i", "em"), ("del", "(?:del|s)")):
+        assert len(re.findall(f"<{name}>", rendered)) == html.count(f"<{tag}>"), rendered
 
 
 def test_main_mode_has_title_and_main_text() -> None:

@@ -58,7 +58,10 @@ def searcher(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
         ("callbacks", {"docs.alpha.test/asyncio/event-loop.html"}),
         ("CALLBACK", {"docs.alpha.test/asyncio/event-loop.html"}),
         ('"event loop"', {"docs.alpha.test/asyncio/event-loop.html"}),
-        ('"loop event"', set()),
+        (
+            'loop -"loop event"',
+            {"docs.alpha.test/asyncio/event-loop.html", "docs.alpha.test/asyncio/tasks.html"},
+        ),
         ("event -loop", {"blog.alpha.test/garden", "other.test/"}),
         (
             'event -"event loop"',
@@ -145,6 +148,24 @@ def test_pages_with_some_words_follow_pages_with_all_words(searcher: Searcher) -
     assert short_urls(results)[0] == "blog.alpha.test/garden"
     assert results.total == len(results.hits) > 1
     assert len(set(short_urls(results))) == len(results.hits)
+
+
+def test_words_replace_phrases_that_no_page_contains(searcher: Searcher) -> None:
+    def note(phrase: str) -> str:
+        return f"no page contains the phrase {phrase}; its words were searched for instead"
+
+    loops = {"docs.alpha.test/asyncio/event-loop.html", "docs.alpha.test/asyncio/tasks.html"}
+    results = searcher.search(SearchRequest('"loop event"'))
+    assert (set(short_urls(results)[:2]), results.notes[0]) == (loops, note('"loop event"'))
+    assert [text for text, match in results.hits[0].snippet if match]
+    # phrases that a page contains stay, as does what is excluded
+    results = searcher.search(SearchRequest('"event loop" intitle:"loop event" -"tasks and loops"'))
+    assert short_urls(results)[0] == "docs.alpha.test/asyncio/event-loop.html"
+    assert results.notes[0] == note('intitle:"loop event"')
+    assert results.notes.count(note('"event loop"')) == 0
+    results = searcher.search(SearchRequest('"event loop" OR "loop event"'))
+    assert (results.total, results.notes) == (1, [])
+    assert searcher.search(SearchRequest('"zebra"')).notes == []
 
 
 def test_paging_through_pages_with_some_words(searcher: Searcher) -> None:
@@ -574,6 +595,32 @@ def test_explanation_adds_up_to_the_score(searcher: Searcher) -> None:
                 < 1.001 * details.words
             ), query
     assert searcher.search(SearchRequest("event")).hits[0].explanation is None
+
+
+def test_persian_words_are_found_with_and_without_the_non_joiner(corpus: Corpus) -> None:
+    spellings = {"non-joiner": "می‌خواهم", "space": "می خواهم", "joined": "میخواهم"}
+    corpus.commit_and_index(
+        (f"http://{name}.test/", page(f"امروز {word} بروم.", language="fa"))
+        for name, word in spellings.items()
+    )
+    searcher = Searcher(corpus.root)
+    found = {}
+    for name, word in spellings.items():
+        for query in (word, f'"امروز {word}"'):
+            hits = searcher.search(SearchRequest(query)).hits
+            found[query == word, name] = {hit.host.removesuffix(".test") for hit in hits}
+            for hit in hits:
+                marked = "".join(text for text, match in hit.snippet if match)
+                letters = marked.replace(" ", "").replace("\u200c", "")
+                assert letters.endswith(spellings["joined"]), query
+    assert found == {
+        (True, "non-joiner"): {"non-joiner", "space", "joined"},
+        (True, "space"): {"non-joiner", "space"},
+        (True, "joined"): {"non-joiner", "joined"},
+        (False, "non-joiner"): {"non-joiner", "space"},
+        (False, "space"): {"non-joiner", "space"},
+        (False, "joined"): {"joined"},
+    }
 
 
 def test_threads_can_share_a_searcher(searcher: Searcher) -> None:

@@ -57,6 +57,30 @@ def test_language_and_site_filter_the_search(client: Client) -> None:
     assert {hit["host"] for hit in one_site["hits"]} == {"127.0.2.2"}
 
 
+def test_unknown_facets_are_refused(client: Client) -> None:
+    response = client.get("/api/v1/search", params={"q": "egg", "facets": "host,size"})
+    assert response.status_code == 400
+    assert response.json()["detail"].startswith("unknown facet 'size'; choose from language, ")
+
+
+@pytest.mark.parametrize("path", ["search", "passages", "terms"])
+def test_unknown_collections_are_refused(client: Client, path: str) -> None:
+    response = client.get(f"/api/v1/{path}", params={"q": "egg", "collection": "defualt"})
+    assert response.status_code == 400
+    assert response.json()["detail"] == ("unknown collection 'defualt'; did you mean 'default'?")
+
+
+def test_long_queries_are_cut_with_a_note(client: Client) -> None:
+    parameters = {"q": "egg " + "x" * 3_000}
+    note = "characters of the query were used"
+    for path in ("search", "passages"):
+        answer = client.get(f"/api/v1/{path}", params=parameters).json()
+        assert answer["notes"][0].endswith(note)
+    page = client.get("/", params=parameters, headers=HTML)
+    assert (page.status_code, note in page.text) == (200, True)
+    assert client.get("/search.rss", params=parameters).status_code == 200
+
+
 def test_api_returns_the_results_of_the_page(client: Client) -> None:
     answer = client.get("/api/v1/search", params={"q": "egg sac", "n": 3}).json()
     assert answer["query"] == "egg sac"

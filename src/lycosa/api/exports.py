@@ -28,7 +28,6 @@ from lycosa.export.markdown.pages import MarkdownReport, export_llms, export_mar
 from lycosa.export.mirror.mirror import MirrorReport, export_mirror
 from lycosa.fields.export import ItemReport, ItemSelection, export_items
 from lycosa.page.html.markdown import markdown_mode
-from lycosa.store.workspace import Workspace as Store
 from lycosa.url.site_name import site_name
 
 
@@ -165,15 +164,6 @@ class Exports(Part):
         """Load pages into "opensearch" or "quickwit". Later calls send only changes."""
         self._store(options.selection.collection)
         return load_bulk(self._root, kind, url, options, report)
-
-    def _store(self, collection: str) -> Store:
-        """Open the workspace. Raises UsageError if it has no such collection; "" is any."""
-        store = Store.open(self._root)
-        if collection:
-            from lycosa.crawl.session.planning import require_collection
-
-            require_collection(store, self._workspace.config(), collection)
-        return store
 
 
 def _selection(captures: CaptureArguments) -> WarcSelection:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lycosa.export.archives.collection_copy import CopyReport
     from lycosa.graph.generation import GraphInfo
     from lycosa.store.exclusion.purge import PurgeReport
+    from lycosa.store.workspace import Workspace as Store
     from lycosa.translation.table import TableInfo
     from lycosa.translation.workspace_tables import OpenTables
     from lycosa.uptime.monitors import MonitorInfo
@@ -36,6 +37,17 @@ class Part:
         self._workspace = workspace
         self._root = workspace.root
 
+    def _store(self, collection: str = "") -> Store:
+        """Open the workspace. Raises UsageError if it has no such collection; "" is any."""
+        from lycosa.store.workspace import Workspace as Store
+
+        store = Store.open(self._root)
+        if collection:
+            from lycosa.crawl.session.planning import require_collection
+
+            require_collection(store, self._workspace.config(), collection)
+        return store
+
 
 class Collections(Part):
     """The collections of a workspace."""
@@ -43,9 +55,8 @@ class Collections(Part):
     def list(self) -> list[CollectionSummary]:
         """Return the collections that are configured or contain data."""
         from lycosa.commands.maintenance.collections import list_collections
-        from lycosa.store.workspace import Workspace as Store
 
-        return list_collections(Store.open(self._root), self._workspace.config())
+        return list_collections(self._store(), self._workspace.config())
 
     def facts(self, name: str) -> CollectionFacts | None:
         """Return contents, queue and settings of a collection; None if it is unknown."""
@@ -246,9 +257,8 @@ class Maintenance(Part):
     def duplicates(self, count: int) -> list[dict[str, Any]]:
         """Return duplicate pages (`collection`, `url`, `canonical_of`), after `rank`."""
         from lycosa.graph.generation import current_duplicates
-        from lycosa.store.workspace import Workspace as Store
 
-        rows = current_duplicates(Store.open(self._root)).head(count)
+        rows = current_duplicates(self._store()).head(count)
         return rows.select("collection", "url", "canonical_of").to_dicts()
 
     def compact(

@@ -118,15 +118,10 @@ class ArchivedVersions(Part):
 
         worker = f"reparse-{os.getpid()}"
         whole_number("since", since)
-        config = self._workspace.config()
-        if collection:
-            from lycosa.crawl.session.planning import require_collection
-            from lycosa.store.workspace import Workspace as Store
-
-            require_collection(Store.open(self._root), config, collection)
+        self._store(collection)
         return reparse_workspace(
             self._root,
-            config,
+            self._workspace.config(),
             collection or None,
             since or None,
             worker,
@@ -220,6 +215,7 @@ class WorkspaceStatistics(Part):
             period_ms=duration_ms("period", values.pop("period", "7d")) or 0,
             **values,
         )
+        self._store(request.collection)
         return workspace_terms(self._root, request)
 
     def names(self, kind: str) -> list[str]:
@@ -266,7 +262,8 @@ class Texts(Part):
         They are those that `passages` returns for the same `max_tokens`.
 
         Raises:
-            UsageError: it is no URL, or its page is not stored.
+            UsageError: it is no URL.
+            WorkError: its page is not stored.
         """
         from lycosa.commands.inspection.passages import chunks
 
@@ -278,6 +275,7 @@ class Texts(Part):
         """Find texts in stored pages: `run()` of the result yields the matches."""
         from lycosa.find.find import find_stored
 
+        self._store(collection)
         return find_stored(
             self._root,
             texts("patterns", patterns),

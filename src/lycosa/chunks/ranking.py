@@ -16,7 +16,7 @@ from itertools import chain
 
 from lycosa.chunks.split import Chunk, plain_text
 from lycosa.index.schema import BODY_ROLE, text_field
-from lycosa.search.query.query import parse_query
+from lycosa.search.query.query import ParsedQuery
 from lycosa.search.query.reading import read_by, words_in
 from lycosa.search.ranking.ordering import reciprocal_ranks
 from lycosa.search.ranking.sentence import sentence_terms
@@ -90,9 +90,12 @@ class PassageRanker:
     """
 
     def __init__(
-        self, query: str, analyzer_of: Callable[[str], Analyzer], index: IndexTerms | None = None
+        self,
+        query: ParsedQuery,
+        analyzer_of: Callable[[str], Analyzer],
+        index: IndexTerms | None = None,
     ) -> None:
-        self._parsed = parse_query(query)
+        self._parsed = query
         self._analyzer_of = analyzer_of
         self._index = index
 

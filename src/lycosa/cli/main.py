@@ -87,6 +87,16 @@ _MODULES = {name: entry[0] for panel in COMMANDS.values() for name, entry in pan
 class _Commands(TyperGroup):
     """The commands of `COMMANDS`, imported on use, and those of plug-ins."""
 
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name in sorted(self.commands.keys() & _MODULES.keys()):
+            module = getattr(self.commands.pop(name).callback, "__module__", "")
+            print(
+                f"lycosa: the command {name!r} of the plug-in module {module} is ignored, because "
+                "Lycosa has a command of this name: rename it in the plug-in",
+                file=sys.stderr,
+            )
+
     def list_commands(self, ctx: Any) -> list[str]:
         return [*_MODULES, *super().list_commands(ctx)]
 

@@ -7,6 +7,7 @@ tables with cells that contain several blocks become paragraphs.
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ from lycosa.page.page_parts import fold
 from lycosa.url.normalise import LinkResolver
 
 _SIGNS = {STRONG: "**", EMPHASIS: "*", DELETED: "~~"}
+_TAGS = {STRONG: "strong", EMPHASIS: "em", DELETED: "del"}
 _SPECIAL = re.compile(r"[\\`*_\[\]<~&]")
 _ESCAPED = re.compile(r"([\\`*_\[\]<]|~(?=~)|(?<=~)~|&(?=#?\w+;))")
 _LINE_START = re.compile(r"(\d*)(#{1,6}\s|[-+]\s|(?<=\d)[.)]\s|>|~~~|={3,}\s*$|-{3,}\s*$|\|)")
@@ -296,9 +298,12 @@ class _Inline:
         self._open: list[tuple[Markup, list[str]]] = []
         self._kinds: list[str] = []  # of the open markup
         self._out: list[str] = []
+        self._next: Sequence[str] = ()  # the pieces, of which those from `_place` on are unread
+        self._place = 0
 
-    def write(self, pieces: Iterable[str]) -> str:
-        for piece in pieces:
+    def write(self, pieces: Sequence[str]) -> str:
+        self._next = pieces
+        for self._place, piece in enumerate(pieces, 1):
             if type(piece) is Markup:
                 self._mark(piece)
             elif piece == BREAK:
@@ -353,7 +358,7 @@ class _Inline:
         else:
             after = text[len(text.rstrip()) :]
             outer.append(" " if text[0] != inner[0] else "")
-            outer.append(self._marked(markup, inner))
+            outer.append(self._marked(markup, inner, after))
             outer.append(after if "\n" in after else after and " ")
         return markup.kind
 
@@ -362,7 +367,7 @@ class _Inline:
         linked = self._writer.link(code, markup.url)
         return text if linked == code else _CodeLink(linked)
 
-    def _marked(self, markup: Markup, text: str) -> str:
+    def _marked(self, markup: Markup, text: str, after: str = "") -> str:
         kind = markup.kind
         if kind == LINK:
             if len(text) <= 2 or "\u200b" in text or "\ufeff" in text:
@@ -374,11 +379,47 @@ class _Inline:
             return _code(fold(text))
         if kind in self._kinds:
             return text
-        sign = _SIGNS[kind]
+        begin = end = _SIGNS[kind]
+        if not self._delimits(begin, text, after):
+            begin, end = f"<{_TAGS[kind]}>", f"</{_TAGS[kind]}>"
         if "\n" in text:  # markup ends with its paragraph
             lines = "\n".join(line.strip() for line in text.split("\n"))
-            text = _EMPTY_LINES.sub(f"{sign}\n\n{sign}", lines)
-        return f"{sign}{text}{sign}"
+            text = _EMPTY_LINES.sub(f"{end}\n\n{begin}", lines)
+        return f"{begin}{text}{end}"
+
+    def _delimits(self, sign: str, text: str, after: str) -> bool:
+        """Return whether signs around a text here are emphasis (CommonMark 0.31.2, section 6.2).
+
+        A sign between a letter and punctuation, as in 例**「語」**, is not.
+        """
+        inside = text.strip("*") if sign[0] == "*" else text  # signs of nested emphasis join it
+        before = next(
+            (
+                piece[-1]
+                for out in (self._out, *(out for _, out in reversed(self._open)))
+                for piece in reversed(out)
+                if piece
+            ),
+            " ",
+        )
+        if before == sign[0]:
+            return False
+        if inside[:1].isalnum() and inside[-1:].isalnum():
+            return True
+        rest = (self._next[place] for place in range(self._place, len(self._next)))
+        follows = after or next(filter(None, rest), " ")
+        return not (
+            (_is_sign(inside[:1]) and not _ends_word(before))
+            or (_is_sign(inside[-1:]) and not _ends_word(follows[0]))
+        )
+
+
+def _is_sign(character: str) -> bool:
+    return unicodedata.category(character or " ")[0] in "PS"
+
+
+def _ends_word(character: str) -> bool:
+    return character.isspace() or unicodedata.category(character)[0] == "P"
 
 
 class _CodeLink(str):

@@ -19,11 +19,14 @@ from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.commands.models import CollectionFacts, CollectionSummary, WorkspaceStatus
 from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import UsageError
+from lycosa.crawl.session.planning import require_collection
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.daemon.metrics import Meter
 from lycosa.hunt.requests import HuntHistory
+from lycosa.search.engine.searcher import SearchRequest, SearchResults
+from lycosa.search.federation.federated_search import FederatedSearch
 from lycosa.serve.library.library import Library
-from lycosa.serve.search.sources import SearchSource, Source
+from lycosa.serve.search.sources import SearchSource, ShardsAndOthers, Source
 from lycosa.serve.web.access import Access
 from lycosa.serve.web.rate_limits import RateLimiter
 from lycosa.serve.web.rendering import PageRenderer
@@ -89,6 +92,19 @@ class Services:
         self.host_uptime = TtlCache[str, UptimeReport](
             lambda name: report_host(root, read_config(root), name), 10
         )
+
+    def search(self, request: SearchRequest) -> SearchResults:
+        """Search. Raises UsageError: the workspace, searched alone, has no such collection."""
+        results = self.source.search(request)
+        is_alone = not isinstance(self.source, FederatedSearch | ShardsAndOthers)
+        if is_alone and not results.total:
+            self.require_collection(request.collection or "")
+        return results
+
+    def require_collection(self, name: str) -> None:
+        """Raise UsageError if the workspace has no such collection; "" is any."""
+        if name:
+            require_collection(Workspace.open(self.root), read_config(self.root), name)
 
     @cached_property
     def passages(self) -> PassageFinder:

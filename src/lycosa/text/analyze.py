@@ -28,6 +28,7 @@ from lycosa.text.segmented import (
     SEPARATED,
     AccentAnalyzer,
     DictionaryAnalyzer,
+    NonJoinerAnalyzer,
     SegmentedAnalyzer,
     SyllableAnalyzer,
     SyllablePairAnalyzer,
@@ -52,7 +53,7 @@ __all__ = [
     "analyzer_for",
 ]
 
-ANALYSIS_VERSION = 5
+ANALYSIS_VERSION = 6
 """Raise it when an analyzer gives other terms, so that indexes are rebuilt."""
 
 MEMO_WORDS = 40_000
@@ -136,6 +137,7 @@ _SNOWBALL = {
     "tr": "turkish", "yi": "yiddish",
 }  # fmt: skip
 _PERSIAN_LETTERS = frozenset({"ku", "sd", "ug"})
+_NON_JOINERS = frozenset({"fa", "ur"})  # elsewhere they only shape letters, as in hi, bn and ckb
 _SPACELESS = frozenset({"zh", "ja", "my", "lo"})
 _DICTIONARY = frozenset({"th", "km"})
 _LIGHT = frozenset({"kk", "ky", "mn", "tg"})
@@ -164,7 +166,8 @@ def analyzer_for(language: str) -> Analyzer:
     if language in _DICTIONARY:
         return DictionaryAnalyzer(language, same, name="dictionary", version=version)
     stem, name = _stemmer(language)
-    return SegmentedAnalyzer(language, stem, name=name, version=version)
+    kind = NonJoinerAnalyzer if language in _NON_JOINERS else SegmentedAnalyzer
+    return kind(language, stem, name=name, version=version)
 
 
 def _spaceless(language: str, version: str) -> Analyzer:

@@ -43,6 +43,8 @@ SEPARATED = bytes(
     for code in range(0x100)
 )
 """Table for bytes of UTF-8: ASCII letters in lower case, spaces for other ASCII signs."""
+NON_JOINER = "\u200c"
+_NOT_JOINED = lazy_pattern(rf"\w+(?:{NON_JOINER}+\w+)+")
 _NOT_USUAL = lazy_pattern(f"[^0-9{LETTERS}{SIGNS}\n]")
 _RUNS = lazy_pattern(f"[^\\W_{_HANGUL_SYLLABLES}]+|\n|[{_HANGUL_SYLLABLES}]+")
 
@@ -223,6 +225,33 @@ class StreamsAnalyzer(SegmentedAnalyzer):
     def units_of(self, surface: str) -> Iterable[Unit]:
         """Return the units of a word."""
         raise NotImplementedError
+
+
+class NonJoinerAnalyzer(SegmentedAnalyzer):
+    """Persian, Urdu: the parts of words between zero-width non-joiners, then these words as one.
+
+    So a word is found in its three spellings: with the non-joiner, a space, or neither.
+    """
+
+    def marked(self, text: str) -> str:
+        parts = super().marked(text.replace(NON_JOINER, " "))
+        words = " ".join(_NOT_JOINED.findall(text)) if NON_JOINER in text else ""
+        return f"{parts} {super().marked(words)}" if words else parts
+
+    def each(self, chunks: Sequence[str]) -> list[list[str]]:
+        if any(NON_JOINER in chunk for chunk in chunks):
+            return list(map(self.terms, chunks))
+        return super().each(chunks)
+
+    def units(self, text: str) -> list[Unit]:
+        return [
+            self._unit(unit) if NON_JOINER in unit.surface else unit for unit in super().units(text)
+        ]
+
+    def _unit(self, unit: Unit) -> Unit:
+        parts = self.terms(unit.surface.replace(NON_JOINER, " "))
+        words = unit.phrase[len(parts) :]
+        return Unit(tuple(parts), words[0] if len(words) == 1 else "", unit.surface)
 
 
 class AccentAnalyzer(StreamsAnalyzer):

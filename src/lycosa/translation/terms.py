@@ -14,6 +14,8 @@ from lycosa.text.analyze import Analyzer, NativeAnalyzer, Unit
 from lycosa.text.korean import MorphemeAnalyzer
 from lycosa.text.letters import simplified
 from lycosa.text.segmented import (
+    NON_JOINER,
+    NonJoinerAnalyzer,
     SegmentedAnalyzer,
     StreamsAnalyzer,
     SyllablePairAnalyzer,
@@ -35,7 +37,7 @@ def has_parts(analyzer: Analyzer) -> bool:
     return isinstance(analyzer, PartsAnalyzer | SyllablePairAnalyzer | MorphemeAnalyzer)
 
 
-_CHUNKWISE = (NativeAnalyzer.units, SegmentedAnalyzer.units)
+_CHUNKWISE = (NativeAnalyzer.units, SegmentedAnalyzer.units, NonJoinerAnalyzer.units)
 
 
 class Vocabulary:
@@ -87,7 +89,7 @@ class Vocabulary:
 
 def _terms(analyzer: Analyzer, units: Sequence[Unit]) -> Iterator[TranslationTerm]:
     parts = has_parts(analyzer)
-    for place, unit in enumerate(units):
+    for place, unit in enumerate(map(_joined, units)):
         surface = bare(unit.surface)
         if len(unit.phrase) == 1:
             yield TranslationTerm(unit.phrase[0], surface or unit.phrase[0])
@@ -114,6 +116,7 @@ def unit_keys(analyzer: Analyzer, unit: Unit) -> tuple[list[str], list[str]]:
     if has_parts(analyzer):
         whole = " ".join(unit.phrase)
         return [whole], list(unit.phrase) if len(unit.phrase) > 1 else []
+    unit = _joined(unit)
     if len(unit.phrase) > 1:
         return [], list(unit.phrase)
     return ([unit.word] if unit.word else []), [unit.phrase[0]]
@@ -121,7 +124,14 @@ def unit_keys(analyzer: Analyzer, unit: Unit) -> tuple[list[str], list[str]]:
 
 def phrase_key(units: Iterable[Unit]) -> str:
     """Return the key of a phrase."""
-    return " ".join(term for unit in units for term in unit.phrase)
+    return " ".join(term for unit in units for term in _joined(unit).phrase)
+
+
+def _joined(unit: Unit) -> Unit:
+    """Return a word with zero-width non-joiners as one term, as tables have it."""
+    return (
+        Unit((unit.word,), "", unit.surface) if NON_JOINER in unit.surface and unit.word else unit
+    )
 
 
 def written_key(analyzer: Analyzer, text: str) -> str:

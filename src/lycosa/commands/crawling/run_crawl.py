@@ -56,7 +56,7 @@ class CrawlCall:
         named = (each for each in self.config.collection if each.name == self.collection)
         entry = next(named, None)
         if entry is None:
-            raise UsageError(f"--collection {self.collection!r} is not the name of a collection")
+            raise UsageError(f"{self.collection!r} is not the name of a collection")
         return called_collection(
             self.config,
             self.collection,

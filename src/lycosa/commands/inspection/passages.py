@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lycosa.captures.captures import written_at
+from lycosa.captures.captures import NoVersion, written_at
 from lycosa.chunks.ranking import (
     IndexTerms,
     PassageRanker,
@@ -33,12 +33,14 @@ from lycosa.core.errors import EncoderError, UrlError, UsageError
 from lycosa.core.messages import Message
 from lycosa.core.parameters import single_text, whole_number
 from lycosa.core.units import format_time, milliseconds
+from lycosa.crawl.session.planning import require_collection
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.export.markdown.pages import MarkdownPage, pages_at
 from lycosa.search.crosslingual.across import encoder_note, request_filters
 from lycosa.search.engine.open_index import OpenIndex
 from lycosa.search.engine.searcher import Hit, Searcher, SearchRequest, SearchResults
-from lycosa.search.query.query import clauses, parse_query
+from lycosa.search.presentation.answer import PHRASE_AS_WORDS
+from lycosa.search.query.query import ParsedQuery, clauses, parse_query, with_words_of
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for
 from lycosa.url.normalise import normalise, typed_url
@@ -188,9 +190,11 @@ class PassageFinder:
         self, root: str, source: PageSearch | None = None, config: Config | None = None
     ) -> None:
         workspace = Workspace.open(root)
+        self._workspace = workspace
+        self._config = config or read_config(root)
         self._pages = ChunkedPages(workspace)
         self._source = source or _NewestIndex(root)
-        self._vectors = open_vectors(workspace.storage, config or read_config(root))
+        self._vectors = open_vectors(workspace.storage, self._config)
 
     @property
     def encoder_failures(self) -> int:
@@ -202,11 +206,14 @@ class PassageFinder:
         words.
 
         Raises:
-            UsageError: vectors are requested, and no encoder is configured.
+            UsageError: vectors are requested, and no encoder is configured; or there is no
+                collection of the requested name.
         """
         started = time.perf_counter()
         ranking = request.ranking or (KEYWORD if self._vectors is None else HYBRID)
         results = self._source.search(request.of_pages(PAGES_BY_RANKING[ranking]))
+        if request.collection and not results.total:
+            require_collection(self._workspace, self._config, request.collection)
         notes = [*results.notes]
         near = None
         if ranking != KEYWORD:
@@ -217,7 +224,13 @@ class PassageFinder:
                 results = self._source.search(request.of_pages(PAGES))
                 notes.append(encoder_note(error))
         hits = [] if ranking == VECTOR else [hit for hit in results if not hit.source]
-        pages, chosen = self._passages(request, hits, near, results.generation)
+        absent = {
+            note.values["phrase"]
+            for note in results.notes
+            if isinstance(note, Message) and note.code == PHRASE_AS_WORDS
+        }
+        query = with_words_of(parse_query(request.query), lambda each: each.quoted in absent)
+        pages, chosen = self._passages(request, query, hits, near, results.generation)
         if results.total and not chosen:
             notes.append(NO_PASSAGE)
         return PassagesResult(
@@ -255,7 +268,12 @@ class PassageFinder:
         return _Near(store, chunks, max(PAGES // 2, request.count))
 
     def _passages(
-        self, request: PassageRequest, hits: Sequence[Hit], near: _Near | None, generation: int
+        self,
+        request: PassageRequest,
+        query: ParsedQuery,
+        hits: Sequence[Hit],
+        near: _Near | None,
+        generation: int,
     ) -> tuple[list[ChunkedPage], list[RankedChunk]]:
         """Return pages, and the chosen passages with the numbers of their pages."""
         index = self._source.index
@@ -268,7 +286,7 @@ class PassageFinder:
         pages = list(by_url.values())
         numbers = {url: number for number, url in enumerate(by_url)}
         ranker = PassageRanker(
-            request.query,
+            query,
             analyzer_of,
             None if index is None else IndexTerms(index.documents, index.statistics.holding),
         )
@@ -286,7 +304,8 @@ def chunks(root: str, url: str, max_tokens: int = DEFAULT_TOKENS) -> ChunkList:
     """Return the newest version of a stored page in chunks, those of `passages` with this maximum.
 
     Raises:
-        UsageError: `url` is no URL, its page is not stored, or the maximum is too small.
+        UsageError: `url` is no URL, or the maximum is too small.
+        NoVersion: its page is not stored.
         WorkspaceError: there is no workspace.
     """
     try:
@@ -295,7 +314,7 @@ def chunks(root: str, url: str, max_tokens: int = DEFAULT_TOKENS) -> ChunkList:
         raise UsageError(f"{url!r} is not the URL of a page: {error}") from None
     page = next(pages_at(Workspace.open(root), [address]), None)
     if page is None:
-        raise UsageError(f"{address} is not a stored page: `lycosa explain URL` shows its state")
+        raise NoVersion(address, "this page is not stored")
     parts = split_page(page.url, page.markdown, ChunkBudget(max_tokens), page.language)
     return ChunkList(**_citation(page), chunks=[PageChunk(**_chunk(each)) for each in parts])
 

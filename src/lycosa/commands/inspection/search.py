@@ -27,7 +27,7 @@ from lycosa.core.units import format_time
 from lycosa.index.generation import storage_of
 from lycosa.search.crosslingual.translated import Across, TranslatedQuery, edit
 from lycosa.search.engine.searcher import WORKSPACE_FILE, Searcher, SearchRequest
-from lycosa.search.presentation.results import FACETS, Hit, SearchResults
+from lycosa.search.presentation.results import FACETS, MAX_HITS, Hit, SearchResults
 from lycosa.search.ranking.feedback import MODES
 
 if TYPE_CHECKING:  # reading the configuration takes longer than most searches
@@ -83,6 +83,7 @@ class LocalSearcher:
         """Search the workspaces and peers; `sources` starts with this workspace.
 
         Raises:
+            UsageError: the only workspace has no collection of the requested name.
             WorkspaceError: there is no workspace, or its index is damaged.
         """
         vectors = None
@@ -90,6 +91,16 @@ class LocalSearcher:
             vectors = open_vectors(storage_of(self._root), sources.config(self._root))
         if sources.is_federated:
             return _search_federated(request, sources, vectors)
+        results = self._search_alone(request, vectors)
+        if request.collection and not results.total:
+            from lycosa.crawl.session.planning import require_collection
+            from lycosa.store.workspace import Workspace
+
+            config = sources.config(self._root)
+            require_collection(Workspace.open(self._root), config, request.collection)
+        return results
+
+    def _search_alone(self, request: SearchRequest, vectors: NearestChunks | None) -> SearchResults:
         if vectors is not None:
             return Searcher(self._root, vectors).search(request)
         if self._searcher is None:
@@ -151,8 +162,12 @@ def search_request(
         UsageError: an option is wrong.
     """
     single_text("query", query)
-    for name in ("count", "offset"):
+    for name in ("count", "offset", "per_host"):
         whole_number(name, options.get(name))
+    if (options.get("count") or 0) > MAX_HITS:
+        raise UsageError(f"count: {options['count']} is more than {MAX_HITS:,} results")
+    if across is None and (source_language or translate):
+        raise UsageError("--from and --translate need --across or --into")
     request = SearchRequest(
         query,
         language=language_filter(language) or None,
@@ -163,16 +178,21 @@ def search_request(
         else across_languages(
             texts("across", across), source_language, texts("translate", translate)
         ),
-        **{**options, "facets": texts("facets", options.get("facets", ()))},
+        **{**options, "facets": known_facets(texts("facets", options.get("facets", ())))},
     )
-    for facet in request.facets:
-        if facet not in FACETS:
-            raise UsageError(f"--facets {facet}: unknown facet; choose from {', '.join(FACETS)}")
     if request.order not in ("", "date", "relevance"):
         raise UsageError(f"--sort {request.order}: choose date or relevance")
     if request.feedback not in MODES:
         raise UsageError(f"--feedback {request.feedback}: choose {', '.join(MODES)}")
     return request
+
+
+def known_facets(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names of facets. Raises UsageError."""
+    for name in names:
+        if name not in FACETS:
+            raise UsageError(f"unknown facet {name!r}; choose from {', '.join(FACETS)}")
+    return tuple(names)
 
 
 def language_filter(language: str) -> str:

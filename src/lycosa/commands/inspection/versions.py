@@ -83,10 +83,7 @@ def _select(captures: list[Capture], name: str) -> Capture:
         return capture_at(captures, None)
     if name.isdecimal() and len(name) < 6:
         if not 1 <= int(name) <= len(captures):
-            raise UsageError(
-                f"there is no version {name}: there are {len(captures):,}; `lycosa "
-                "versions URL --all` lists them"
-            )
+            raise UsageError(f"there is no version {name}: there are {len(captures):,}")
         return captures[int(name) - 1]
     return capture_at(captures, parse_at(name))
 

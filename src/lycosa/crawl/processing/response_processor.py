@@ -239,7 +239,7 @@ class ResponseProcessor:
                 self.crawl.progress.fail(
                     exchange.url,
                     f"it redirects to {redirect_to}, which is not in the scope: crawl that URL, or "
-                    "choose another --scope",
+                    "choose another scope",
                 )
 
     def _finish_unparsed(self, aside: _UnparsedDocument, task: Task) -> None:

@@ -116,8 +116,7 @@ def _collection(
     if not name:
         if len(names) > 1:
             raise UsageError(
-                "there are several collections: choose one with --collection NAME "
-                f"(available: {', '.join(names)})"
+                f"there are several collections: specify one (available: {', '.join(names)})"
             )
         name = names[0]
     settings: Mapping[str, Any] = before.get(name, {})

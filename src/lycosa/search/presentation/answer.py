@@ -4,6 +4,7 @@ snippets and facets.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,13 @@ from lycosa.search.engine.search_query import (
 )
 from lycosa.search.presentation.results import FACETS, MAX_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.query.filters import Filters, link_targets
-from lycosa.search.query.query import ParsedQuery, parse_query
+from lycosa.search.query.query import (
+    Clause,
+    ParsedQuery,
+    clauses,
+    parse_query,
+    with_words_of,
+)
 from lycosa.search.query.syntax import BY_DATE
 from lycosa.search.ranking.feedback import (
     AUTO,
@@ -51,6 +58,12 @@ Place = TypeVar("Place")
 
 RELAX_BELOW = 3
 """If fewer pages than this contain all words, pages with most of them are shown too."""
+
+MAX_RELAXED_PHRASES = 8
+"""Phrases of a query without results that are looked up, each by a search."""
+
+PHRASE_AS_WORDS = "phrase_as_words"
+"""Code of the note about a phrase whose words were searched for instead."""
 
 MANY = 100
 """From this number of pages on, a spelling is not searched: the number itself is used."""
@@ -264,6 +277,17 @@ def _answer(
             Message("rarest_words", "only the {n} rarest words of the query were used", n=MAX_TERMS)
         )
     total, pages = source.page(query, first, offset, limit)
+    if not total and (absent := _absent_phrases(source, query)):
+        notes += [
+            Message(
+                PHRASE_AS_WORDS,
+                "no page contains the phrase {phrase}; its words were searched for instead",
+                phrase=phrase.quoted,
+            )
+            for phrase in absent
+        ]
+        parsed = with_words_of(query.parsed, absent.__contains__)
+        return 0, *_answer(source, replace(query, parsed=parsed), request, offset, count, notes)[1:]
     strict = total
     hits = source.hits(query, first, pages[:count])
     stages = [first]
@@ -282,6 +306,21 @@ def _answer(
         for name, values in source.facets(query, stage, names).items():
             counts[name].update(values)
     return strict, total, hits, {name: by_count(values) for name, values in counts.items()}
+
+
+def _absent_phrases(source: AnswerSource[Place], query: SearchQuery) -> list[Clause]:
+    """Return the required phrases of several words that no page contains within the filters."""
+
+    def alone(clause: Clause) -> SearchQuery:
+        return replace(query, parsed=replace(query.parsed, required=(clause,)), expansion=None)
+
+    phrases = dict.fromkeys(each for each in clauses(query.parsed.required) if each.phrase)
+    return [
+        phrase
+        for phrase in itertools.islice(phrases, MAX_RELAXED_PHRASES)
+        if parts_of(alone(replace(phrase, phrase=False))) > 1
+        and not source.page(alone(phrase), REQUIRE_ALL, 0, 1).total
+    ]
 
 
 def _relaxed_note(total: int) -> Message:

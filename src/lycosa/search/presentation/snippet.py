@@ -18,6 +18,7 @@ from typing import NamedTuple
 from lycosa.text.analyze import Analyzer, Unit
 from lycosa.text.fold import pieces, plain, with_names, without_accents
 from lycosa.text.letters import simplified
+from lycosa.text.segmented import NON_JOINER
 
 LENGTH = 240  # characters of a snippet
 MAX_CHARACTERS = 60_000  # of a text that are searched
@@ -84,7 +85,15 @@ class Highlighter:
         self, analyzer: Analyzer, units: Sequence[Unit], prefixes: Sequence[str] = ()
     ) -> None:
         """`prefixes`: plain letters; every word with such a prefix is marked too."""
-        units = [*units, *(Unit((start,), "", start) for start in prefixes)]
+        units = [
+            *units,
+            *(
+                Unit((unit.word,), "", unit.surface)
+                for unit in units
+                if unit.word and NON_JOINER in unit.surface
+            ),
+            *(Unit((start,), "", start) for start in prefixes),
+        ]
         self._analyzer = analyzer
         self._units = list(dict.fromkeys(units))
         self._terms = {term for unit in self._units for term in unit.phrase if term}

@@ -7,7 +7,8 @@ The result is hashable and picklable, because it is sent to every shard.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from lycosa.core.dataclass import dataclass
 from lycosa.core.messages import Message
@@ -46,6 +47,11 @@ class Clause:
     phrase: bool = False
     prefix: bool = False
     within: str = ""
+
+    @property
+    def quoted(self) -> str:
+        """The clause as a phrase of the query language."""
+        return f'{self.within}:"{self.text}"' if self.within else f'"{self.text}"'
 
 
 @dataclass(slots=True, frozen=True)
@@ -143,6 +149,17 @@ def clauses(parts: tuple[Part, ...]) -> Iterator[Clause]:
             yield from clauses(part.parts)
         else:
             yield part
+
+
+def with_words_of(parsed: ParsedQuery, chosen: Callable[[Clause], bool]) -> ParsedQuery:
+    """Return the query that requires the words of the chosen phrases instead of the phrases."""
+
+    def relaxed(part: Part) -> Part:
+        if isinstance(part, ClauseGroup):
+            return replace(part, parts=tuple(map(relaxed, part.parts)))
+        return replace(part, phrase=part.phrase and not chosen(part))
+
+    return replace(parsed, required=tuple(map(relaxed, parsed.required)))
 
 
 class _Reader:

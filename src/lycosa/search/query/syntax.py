@@ -270,7 +270,8 @@ _PLAIN = (
     (
         '"a phrase"',
         "These words in this order, next to each other. "
-        "The quotes “…”, „…“, «…» and 「…」 work too. A mark that is not closed is ignored.",
+        "The quotes “…”, „…“, «…» and 「…」 work too. A mark that is not closed is ignored. "
+        "If no page contains the phrase, its words are searched for, with a note.",
         '"event loop"',
     ),
     ('-word, -"a phrase", -(…)', "Pages without it.", 'jaguar -car -"big cat"'),
@@ -286,9 +287,10 @@ _PLAIN = (
 _HEAD = """# The query language
 
 `lycosa search`, the search page and the API use the same language. No input is an error: an invalid
-operator is searched for as words, with a note. Only `OR` is case-sensitive. Words match in
-all inflected forms, with or without accents, in every language of the index. This page is generated
-from the parser by `scripts/make_docs.py`.
+operator is searched for as words, with a note. Of a longer query, the first 2,000 characters and
+256 words are used, also with a note. Only `OR` is case-sensitive. Words match in all inflected
+forms, with or without accents, in every language of the index. This page is generated from the
+parser by `scripts/make_docs.py`.
 
 Up to five words are keywords: pages with all of them come first, then pages with some of them. Six
 words or more, or a question, are a sentence: pages with any of its words match, and function words

@@ -20,20 +20,20 @@ from lycosa.commands.inspection.passages import (
 )
 from lycosa.commands.inspection.passages import MAX_COUNT as MAX_PASSAGES
 from lycosa.commands.inspection.passages import chunks as page_chunks
-from lycosa.commands.inspection.search import search_answer
+from lycosa.commands.inspection.search import known_facets, search_answer
 from lycosa.commands.models import WorkspaceStatus
 from lycosa.commands.search_models import ChunkList, PassagesResult, SearchAnswer
+from lycosa.core.errors import UsageError
 from lycosa.search.crosslingual.translated import Across, edit
 from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
 from lycosa.search.federation.federated_search import MAX_HOPS
 from lycosa.search.presentation.results import FACETS, PER_HOST
 from lycosa.search.query.term_statistics import TermsReport, TermsRequest, workspace_terms
 from lycosa.serve.services import ServicesDep
-from lycosa.serve.web.problems import ERRORS
+from lycosa.serve.web.problems import ERRORS, NOT_FOUND
 from lycosa.url.languages import language_code
 from lycosa.url.normalise import MAX_URL_LENGTH
 
-MAX_QUERY = 2_000
 MAX_COUNT = 100
 
 PageUrl = Annotated[
@@ -67,7 +67,7 @@ class ResultFilters(PageFilters):
 class SearchParameters(ResultFilters):
     """A search."""
 
-    q: str = Field(min_length=1, max_length=MAX_QUERY, description="Query, in the query language.")
+    q: str = Field(min_length=1, description="Query, in the query language.")
     n: int = Field(10, ge=1, le=MAX_COUNT, description="Number of results.")
     offset: int = Field(0, ge=0, le=MAX_HITS, description="Number of results to skip.")
     per_host: int = Field(
@@ -113,7 +113,9 @@ class SearchParameters(ResultFilters):
     )
 
     def request(self) -> SearchRequest:
-        """Return the search that the parameters describe."""
+        """Return the search that the parameters describe. Raises UsageError."""
+        if not self.across and (self.source_language or self.translate):
+            raise UsageError("the parameters from and translate need across")
         return SearchRequest(
             self.q,
             count=self.n,
@@ -124,7 +126,7 @@ class SearchParameters(ResultFilters):
             order=self.sort,
             per_host=self.per_host,
             folded=self.fold,
-            facets=tuple(name.strip() for name in self.facets.split(",") if name.strip()),
+            facets=known_facets([name.strip() for name in self.facets.split(",") if name.strip()]),
             explain=self.explain,
             hops=self.hops,
             feedback=self.feedback,
@@ -166,7 +168,7 @@ def search(services: ServicesDep, parameters: Annotated[SearchParameters, Query(
     """Search the index, as `lycosa search --json`. The query language is described in
     docs/reference/query.md.
     """
-    answer = search_answer(services.source.search(parameters.request()))
+    answer = search_answer(services.search(parameters.request()))
     # written here: FastAPI would validate it first, in a second thread
     return Response(_ANSWER.dump_json(answer), media_type="application/json")
 
@@ -174,7 +176,7 @@ def search(services: ServicesDep, parameters: Annotated[SearchParameters, Query(
 class PassageParameters(PageFilters):
     """A search for passages."""
 
-    q: str = Field(min_length=1, max_length=MAX_QUERY, description="Query, in the query language.")
+    q: str = Field(min_length=1, description="Query, in the query language.")
     n: int = Field(DEFAULT_COUNT, ge=1, le=MAX_PASSAGES, description="Number of passages.")
     tokens: int = Field(
         DEFAULT_TOKENS,
@@ -215,7 +217,7 @@ def passages(
     return services.passages.find(parameters.request())
 
 
-@router.get("/chunks", responses=ERRORS, tags=["search"])
+@router.get("/chunks", responses={**ERRORS, **NOT_FOUND}, tags=["search"])
 def chunks(services: ServicesDep, url: PageUrl, tokens: ChunkTokens = DEFAULT_TOKENS) -> ChunkList:
     """Return the newest version of a stored page in chunks, with which passages can be shown in
     their context.
@@ -249,6 +251,7 @@ def across_of(languages: str, source: str, translate: Iterable[str]) -> Across:
 @router.get("/terms", responses=ERRORS, tags=["search"])
 def terms(services: ServicesDep, parameters: Annotated[TermsParameters, Query()]) -> TermsReport:
     """Count the words of the pages, by language, site and time, as `lycosa terms --json`."""
+    services.require_collection(parameters.collection)
     with services.terms_lock:
         return workspace_terms(services.root, parameters.request())
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from lycosa.core.units import format_time
 from lycosa.search.engine.searcher import Hit, SearchRequest, SearchResults
-from lycosa.serve.search.api import MAX_COUNT, MAX_QUERY, ResultFilters
+from lycosa.serve.search.api import MAX_COUNT, ResultFilters
 from lycosa.serve.search.suggest import SUGGESTIONS
 from lycosa.serve.search.views import PageQuery, web_href
 from lycosa.serve.services import ServicesDep
@@ -38,7 +38,7 @@ router = APIRouter(tags=["search"])
 class FeedParameters(ResultFilters):
     """A search that returns a feed."""
 
-    q: str = Field(min_length=1, max_length=MAX_QUERY, description="Query, in the query language.")
+    q: str = Field(min_length=1, description="Query, in the query language.")
     n: int = Field(ENTRIES, ge=1, le=MAX_COUNT, description="Number of entries.")
     sort: Literal["", "relevance", "date"] = Field(
         "", description="`relevance`: most relevant first; default: newest first."
@@ -68,7 +68,7 @@ FeedQuery = Annotated[FeedParameters, Query()]
 )
 def search_rss(services: ServicesDep, request: Request, parameters: FeedQuery) -> Response:
     """Return search results, newest first, as RSS 2.0."""
-    results = services.source.search(parameters.request())
+    results = services.search(parameters.request())
     content = rss(parameters.filters(), results, str(request.base_url))
     return Response(content, media_type=f"{RSS}; charset=utf-8")
 
@@ -78,7 +78,7 @@ def search_rss(services: ServicesDep, request: Request, parameters: FeedQuery) -
 )
 def search_atom(services: ServicesDep, request: Request, parameters: FeedQuery) -> Response:
     """Return search results, newest first, as Atom."""
-    results = services.source.search(parameters.request())
+    results = services.search(parameters.request())
     content = atom(parameters.filters(), results, str(request.base_url))
     return Response(content, media_type=f"{ATOM}; charset=utf-8")
 

@@ -20,7 +20,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from lycosa.search.crosslingual.translated import TranslatedQuery, edit
 from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
-from lycosa.serve.search.api import MAX_QUERY, ResultFilters, across_of
+from lycosa.search.query.query import MAX_QUERY_CHARACTERS
+from lycosa.serve.search.api import ResultFilters, across_of
 from lycosa.serve.search.views import (
     FACET_LABELS,
     PAGE_SIZE,
@@ -72,7 +73,7 @@ _MAX_EDIT_LENGTH = 256
 class PageParameters(ResultFilters):
     """The address of the search page."""
 
-    q: str = Field("", max_length=MAX_QUERY)
+    q: str = ""
     page: int = Field(1, ge=1, le=LAST_PAGE)
     across: str = Field("", max_length=255)
     source_language: str = Field("", alias="from", max_length=3)
@@ -120,7 +121,7 @@ def search_page(
         if filters.across
         else None,
     )
-    results = services.source.search(search)
+    results = services.search(search)
     return services.pages.page(
         request,
         "results.html",
@@ -150,10 +151,12 @@ def icon() -> Response:
 
 @router.get("/advanced", response_class=HTMLResponse)
 def advanced(services: ServicesDep, request: Request) -> Response:
-    fields = {name: request.query_params.get(name, "").strip()[:MAX_QUERY] for name in ADVANCED}
+    fields = {
+        name: request.query_params.get(name, "").strip()[:MAX_QUERY_CHARACTERS] for name in ADVANCED
+    }
     if request.query_params.get("go"):
         filters = PageQuery(
-            built_query(fields)[:MAX_QUERY],
+            built_query(fields)[:MAX_QUERY_CHARACTERS],
             sort=fields["sort"],
             collection=fields["in"],
             across=fields["across"],

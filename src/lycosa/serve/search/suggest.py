@@ -16,9 +16,10 @@ from lycosa.commands.inspection.search import search_answer
 from lycosa.commands.search_models import SearchAnswer
 from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
 from lycosa.search.presentation.results import PER_HOST
+from lycosa.search.query.query import MAX_QUERY_CHARACTERS
 from lycosa.search.ranking.similar import similar_query
 from lycosa.search.suggest.completion import MAX_SUGGESTIONS, Suggestion, SuggestRequest
-from lycosa.serve.search.api import MAX_COUNT, MAX_QUERY
+from lycosa.serve.search.api import MAX_COUNT
 from lycosa.serve.services import ServicesDep
 from lycosa.serve.web.problems import ERRORS
 from lycosa.url.languages import language_code
@@ -27,7 +28,7 @@ from lycosa.url.normalise import MAX_URL_LENGTH
 SUGGESTIONS = "application/x-suggestions+json"
 SUGGESTED = 10
 
-Typed = Annotated[str, Query(max_length=MAX_QUERY, description="Text typed so far.")]
+Typed = Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS, description="Text typed so far.")]
 Lang = Annotated[str, Query(max_length=16, description="Only phrases of pages in this language.")]
 N = Annotated[int, Query(ge=1, le=MAX_SUGGESTIONS, description="Maximum number of suggestions.")]
 
@@ -95,4 +96,4 @@ def similar(
     request = SearchRequest(
         similar_query(url), n, offset, language=lang or None, per_host=per_host, spelling=False
     )
-    return search_answer(services.source.search(request))
+    return search_answer(services.search(request))
