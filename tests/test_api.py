@@ -101,6 +101,15 @@ def test_closing_a_stream_stops_the_crawl_and_keeps_its_pages(site: str, tmp_pat
     assert list(stream) == []
 
 
+def test_leaving_a_loop_over_a_stream_stops_the_crawl(site: str, tmp_path: Path) -> None:
+    ws = Workspace(tmp_path / "w", ("index.heap=15MiB",))
+    for page in ws.crawl_iter(site, delay="1s"):
+        assert page.url == site
+        break
+    status = ws.status()
+    assert (status.running, status.pages) == (None, 1)
+
+
 def test_a_stream_is_an_asynchronous_iterator_and_raises_errors(site: str, tmp_path: Path) -> None:
     async def titles(stream: PageStream[Any]) -> list[str]:
         return [page.title async for page in stream]
