@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -272,6 +272,8 @@ def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
         lambda ws: ws.export.markdown("out", mode="short"),
         lambda ws: ws.export.warc("out", since="2026-01-01"),
         lambda ws: ws.export.library("xml", "out", since="2026-01-01"),
+        lambda ws: ws.export.library("xml", "out", since=date(2026, 2, 1), until=date(2026, 1, 1)),
+        lambda ws: ws.statistics.terms(since=2, until=1),
         lambda ws: ws.export.library("xml", "s3://bucket/out"),
         lambda ws: ws.export.warc("s3://bucket/out"),
         lambda ws: ws.export.wacz("s3://bucket/out.wacz"),
