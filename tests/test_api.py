@@ -261,6 +261,8 @@ def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
         lambda ws: ws.crawl(workers=0),
         lambda ws: ws.crawl(address="10.0.0.1:6379"),
         lambda ws: ws.maintenance.rank(address="10.0.0.1:6379"),
+        lambda ws: ws.add(),
+        lambda ws: ws.add([]),
         lambda ws: ws.hunt("moths", agents=0),
         lambda ws: ws.hunt("moths", pages="3"),
         lambda ws: ws.hunt(None),

@@ -2,8 +2,8 @@
 
 The user is HADOOP_USER_NAME, or HADOOP_DELEGATION_TOKEN contains a token. The NameNode redirects
 readers and writers to a DataNode, for a while also to a dead one: then the request is repeated
-without that address. A file is durable when HDFS has closed it: all of its replicas are in memory,
-or on disk with `dfs.datanode.synconclose`.
+without the addresses that have failed. A file is durable when HDFS has closed it: all of its
+replicas are in memory, or on disk with `dfs.datanode.synconclose`.
 """
 
 from __future__ import annotations
@@ -247,14 +247,16 @@ class HdfsStorage(RemoteStorage):
         method = "put" if operation == "CREATE" else "get"
 
         def once() -> requests.Response:
-            redirect_answer: requests.Response = self._client._call(
-                operation,
-                method,
-                self._at(relative),
-                redirect=False,
-                **query,
-                **({"excludedatanodes": ",".join(failed_nodes)} if failed_nodes else {}),
-            )
+            excluded = {"excludedatanodes": ",".join(failed_nodes)} if failed_nodes else {}
+            try:
+                redirect_answer: requests.Response = self._client._call(
+                    operation, method, self._at(relative), redirect=False, **query, **excluded
+                )
+            except RuntimeError:
+                if not failed_nodes:
+                    raise
+                failed_nodes.clear()  # no other one is left: they may work again
+                return once()
             location = redirect_answer.headers.get("Location")
             if location is None:
                 return redirect_answer  # an empty file has no DataNode
@@ -262,7 +264,7 @@ class HdfsStorage(RemoteStorage):
                 answer = act(self._client.session, location)
                 answer.raise_for_status()
             except requests.RequestException:
-                failed_nodes[:] = [_address(location)]
+                failed_nodes.append(_address(location))
                 raise
             return answer
 
