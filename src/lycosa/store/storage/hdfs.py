@@ -73,33 +73,33 @@ class HdfsStorage(RemoteStorage):
         If the response to the rename is lost, the file aside is deleted: that fails exactly if it
         was renamed.
         """
-        aside = self._aside(relative)
-        self._write(aside, content)
+        temporary = self._temporary_path(relative)
+        self._write(temporary, content)
         try:
             done = self._guarded(
                 relative,
                 lambda: self._client._call(
-                    "RENAME", "put", aside, destination=self._at(relative)
+                    "RENAME", "put", temporary, destination=self._at(relative)
                 ).json()["boolean"],
             )
         except StorageError:
-            if self._delete(aside):
+            if self._delete(temporary):
                 raise
             return True
         if not done:
-            self._delete(aside)
+            self._delete(temporary)
         return bool(done)
 
     def replace(
         self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False
     ) -> None:
-        aside = self._aside(relative)
-        self._write(aside, content)
+        temporary = self._temporary_path(relative)
+        self._write(temporary, content)
         target = self._at(relative)
         self._guarded(
             relative,
             lambda: self._client._call(
-                "RENAME", "put", aside, destination=target, renameoptions="OVERWRITE"
+                "RENAME", "put", temporary, destination=target, renameoptions="OVERWRITE"
             ),
         )
 
@@ -218,7 +218,7 @@ class HdfsStorage(RemoteStorage):
         path = inside(relative, self.root).strip("/")
         return self._path if path in ("", ".") else f"{self._path}/{path}"
 
-    def _aside(self, relative: str) -> str:
+    def _temporary_path(self, relative: str) -> str:
         return f"{os.path.dirname(self._at(relative))}/.{uuid.uuid4().hex}{ASIDE_SUFFIX}"
 
     @property
