@@ -152,7 +152,7 @@ def test_all_failed_datanodes_of_hdfs_are_excluded(
     name_node = _NameNode(nodes, {"a", "b"})
     monkeypatch.setattr(storage._per_thread, "files", name_node, raising=False)
     monkeypatch.setattr(hdfs, "_address", lambda url: url)
-    monkeypatch.setattr(hdfs.time, "sleep", lambda _: None)
+    monkeypatch.setattr("lycosa.store.storage.hdfs.time.sleep", lambda _: None)
     if "c" in nodes:
         assert storage.read_object("file") == b"content"
         assert name_node.requested == ["a", "b", "c"]
