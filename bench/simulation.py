@@ -386,7 +386,7 @@ def kill(cluster: Cluster, number: int, *, reported: bool) -> None:
     for worker in living[:number]:
         worker.dead = True
         if reported:
-            cluster.coordinator.gone(worker.name)
+            cluster.coordinator.worker_died(worker.name)
 
 
 def size_of(root: object) -> int:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,15 @@ def test_closing_a_stream_stops_the_crawl_and_keeps_its_pages(site: str, tmp_pat
     assert ws.status().pages >= 1
     assert ws.status().running is None
     assert list(stream) == []
+
+
+def test_leaving_a_loop_over_a_stream_stops_the_crawl(site: str, tmp_path: Path) -> None:
+    ws = Workspace(tmp_path / "w", ("index.heap=15MiB",))
+    for page in ws.crawl_iter(site, delay="1s"):
+        assert page.url == site
+        break
+    status = ws.status()
+    assert (status.running, status.pages) == (None, 1)
 
 
 def test_a_stream_is_an_asynchronous_iterator_and_raises_errors(site: str, tmp_path: Path) -> None:
@@ -252,6 +261,8 @@ def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
         lambda ws: ws.crawl(workers=0),
         lambda ws: ws.crawl(address="10.0.0.1:6379"),
         lambda ws: ws.maintenance.rank(address="10.0.0.1:6379"),
+        lambda ws: ws.add(),
+        lambda ws: ws.add([]),
         lambda ws: ws.hunt("moths", agents=0),
         lambda ws: ws.hunt("moths", pages="3"),
         lambda ws: ws.hunt(None),
@@ -263,6 +274,8 @@ def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
         lambda ws: ws.export.markdown("out", mode="short"),
         lambda ws: ws.export.warc("out", since="2026-01-01"),
         lambda ws: ws.export.library("xml", "out", since="2026-01-01"),
+        lambda ws: ws.export.library("xml", "out", since=date(2026, 2, 1), until=date(2026, 1, 1)),
+        lambda ws: ws.statistics.terms(since=2, until=1),
         lambda ws: ws.export.library("xml", "s3://bucket/out"),
         lambda ws: ws.export.warc("s3://bucket/out"),
         lambda ws: ws.export.wacz("s3://bucket/out.wacz"),

@@ -116,6 +116,16 @@ def test_last_capture_before_damage_is_kept(tmp_path: Path) -> None:
     )
 
 
+def test_segments_of_a_record_are_counted_and_not_read_as_captures(tmp_path: Path) -> None:
+    first = warc((ANSWERS[0],)).replace(b"WARC-Date", b"WARC-Segment-Number: 1\r\nWARC-Date")
+    second = first.replace(b"Number: 1", b"Number: 2").replace(b": response", b": continuation")
+    path = tmp_path / "segments.warc"
+    path.write_bytes(first + second + warc((ANSWERS[1],)))
+    captures, others = read(path)
+    assert [each.url for each in captures] == [ANSWERS[1].url]
+    assert set(others) == {"segment of a record"}
+
+
 @pytest.mark.proves("isolation-any-input")
 @settings(max_examples=200)
 @given(st.data())

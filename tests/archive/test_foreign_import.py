@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -19,6 +20,8 @@ from lycosa.commands.crawling.import_archives import ImportOptions, import_files
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
 from lycosa.core.errors import ConfigError, UsageError
+from lycosa.core.records import UrlId
+from lycosa.crawl.admission.link_gate import LinkGate
 from lycosa.crawl.recovery.import_archives import Imported
 from lycosa.export.archives.warc import export_warc
 from lycosa.search.engine.searcher import Searcher
@@ -123,6 +126,26 @@ def test_captures_of_every_format_are_imported_once(kind: str, tmp_path: Path) -
             result.url for result in Searcher(str(root)).search(SearchRequest("facets")).hits
         ] == [f"{HOST}/eyes"]
     assert_valid(root)
+
+
+def test_captures_whose_key_another_url_has_are_skipped_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enter = LinkGate.enter_imported
+
+    def collide(gate: LinkGate, identity: UrlId, *arguments: Any) -> bool:
+        if identity.url.endswith("/eyes"):
+            raise KeyError(identity.url)
+        return enter(gate, identity, *arguments)
+
+    monkeypatch.setattr(LinkGate, "enter_imported", collide)
+    paths = [tmp_path / "a.warc", tmp_path / "b.warc"]
+    content = warc()
+    for path in paths:
+        path.write_bytes(content)
+    report = import_paths(tmp_path / "w", *paths)
+    counts = (report.captures, report.imported, report.already_there, dict(report.left_out))
+    assert counts == (10, 4, 4, {"key_collision": 2})
 
 
 def test_scope_limits_links_and_optionally_pages(tmp_path: Path) -> None:

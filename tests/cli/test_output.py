@@ -141,6 +141,40 @@ def test_closed_standard_streams_are_no_error(tmp_path: Path, closed: str) -> No
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.fixture
+def broken_pipe() -> Iterator[int]:
+    """Return the writing end of a pipe whose reader has ended."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    yield writer
+    os.close(writer)
+
+
+@pytest.mark.parametrize("command", [("--help",), ("init",)])
+def test_commands_end_quietly_when_the_reader_of_their_output_has_ended(
+    tmp_path: Path, broken_pipe: int, command: tuple[str, ...]
+) -> None:
+    arguments = [*LYCOSA, "-w", str(tmp_path / "w"), *command]
+    done = subprocess.run(arguments, stdout=broken_pipe, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_messages_without_a_reader_are_dropped(broken_pipe: int) -> None:
+    code = """
+import sys
+from lycosa.cli.output import timed_note
+from lycosa.processes.terminal import escape_output
+escape_output()
+for _ in range(3):
+    timed_note("committed 1 page")
+print("the crawl continues")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=broken_pipe, check=True
+    )
+    assert done.stdout == b"the crawl continues\n"
+
+
 def test_every_command_is_covered() -> None:
     def names(group: Any, prefix: str = "") -> Iterator[str]:
         for name in group.list_commands(None):

@@ -80,7 +80,7 @@ def test_status_of_a_running_daemon_is_shown(lycosa: Lycosa, workspace: Path) ->
     opened = Workspace.open(str(workspace))
     document = {
         "daemon": os.getpid(), "pid": 1, "since": "2026-11-21T10:00:00Z", "pages": 12, "visits": 14, "rate": 1.5, "queue": 3, "hosts": 2,
-        "in_flight": 1, "errors": {"timeout": 2}, "collections": {"news": {"pages": 12, "in_flight": 1, "resting": True}},
+        "in_flight": 1, "errors": {"timeout": 2}, "collections": {"news": {"pages": 12, "in_flight": 1, "paused": True}},
         "message": "the disk is full", "last_commit": {"entry": 7, "at": "2026-11-21T10:01:00Z"}, "bad": {"old": "seed_file is missing"},
     }  # fmt: skip
     assert lycosa("-w", str(workspace), "status", "--json").json["live"] is None

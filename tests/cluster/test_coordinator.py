@@ -181,7 +181,9 @@ def test_partitions_of_a_silent_worker_are_reassigned_to_the_others(workspace: W
 @pytest.mark.parametrize(
     ("change", "waits_s", "then_s"),
     [
-        pytest.param(lambda cluster: cluster.coordinator.gone("a"), 2.4, 2, id="reported as ended"),
+        pytest.param(
+            lambda cluster: cluster.coordinator.worker_died("a"), 2.4, 2, id="reported as ended"
+        ),
         pytest.param(Cluster.lead, 2.8, 1.5, id="a new coordinator"),
     ],
 )
@@ -201,7 +203,7 @@ def test_partitions_of_a_worker_that_certainly_ended_are_reassigned_at_once(
 ) -> None:
     cluster = balanced_cluster(workspace, "ab")
     del cluster.workers["a"]
-    cluster.coordinator.gone("a", certain=True)
+    cluster.coordinator.worker_died("a", certain=True)
     cluster.advance(0.8)
     assert len(cluster.workers["b"].holds) == PARTITIONS
 

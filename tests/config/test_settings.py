@@ -240,7 +240,7 @@ def test_overrides(override: str, section: str, name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "seed_file", "expected"),
+    ("source", "path", "expected"),
     [
         ("/data/news/lycosa.toml", "seeds/en.txt", "/data/news/seeds/en.txt"),
         ("news/lycosa.toml", "seeds/en.txt", "news/seeds/en.txt"),
@@ -249,11 +249,13 @@ def test_overrides(override: str, section: str, name: str, value: Any) -> None:
         ("/data/news/lycosa.toml", "", ""),
     ],
 )
-def test_seed_file_is_relative_to_the_configuration_file(
-    source: str, seed_file: str, expected: str
+def test_paths_are_relative_to_the_configuration_file(
+    source: str, path: str, expected: str
 ) -> None:
-    config = parse_config(f'[[collection]]\nname = "en"\nseed_file = "{seed_file}"\n', source)
+    text = f'[fetch]\nca_file = "{path}"\n[crawl]\nexclusions = "{path}"\n'
+    config = parse_config(f'{text}[[collection]]\nname = "en"\nseed_file = "{path}"\n', source)
     assert config.collection[0].seed_file == expected
+    assert (config.fetch.ca_file, config.crawl.exclusions) == (expected, expected)
 
 
 def test_overrides_precede_the_file_and_the_last_one_is_used() -> None:

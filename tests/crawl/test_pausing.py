@@ -41,7 +41,7 @@ def test_paused_collection_is_not_crawled_until_resumed(tmp_path: Path) -> None:
             assert lycosa(workspace, "collection", "resume", "one").returncode == 0
             running.until_pages(6)
             set_paused(str(workspace), "one", paused=True, by="ada")
-            running.until(lambda: running.live["collections"]["one"]["resting"])
+            running.until(lambda: running.live["collections"]["one"]["paused"])
             assert running.stop() == 0, running.errors
     unknown = lycosa(workspace, "collection", "pause", "on")
     assert unknown.returncode == 2

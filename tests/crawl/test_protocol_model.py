@@ -146,7 +146,7 @@ class Protocol(RuleBasedStateMachine):
         worker.kill()
         for coordinator in self.world.coordinators:
             if reported and coordinator.coordinator is not None:
-                coordinator.coordinator.gone(worker.name, certain)
+                coordinator.coordinator.worker_died(worker.name, certain)
 
     @precondition(lambda self: len(self.world.workers) < _MAX_WORKERS)
     @rule(speed=_SPEEDS)

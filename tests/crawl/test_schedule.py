@@ -235,6 +235,26 @@ def test_a_link_makes_a_page_due_when_it_is_older_than_max_age(
     assert web.requested_paths(mark) == ["/newer.html"]  # not older than max_age
 
 
+@pytest.mark.parametrize("trigger", ["timer", "on_link"])
+def test_a_crawl_fetches_no_page_twice(serve: ServeWeb, run: RunCrawl, trigger: str) -> None:
+    pages = {f"/{number}.html": page("/") for number in range(8)}
+    web = serve({"/index.html": page(*pages), **pages})
+    often: dict[str, object] = {
+        "recrawl": "age",
+        "recrawl_triggers": [trigger],
+        "max_age": "1s",
+        "delay": "200ms",
+        "settings": ("crawl.patience=10s",),
+        "max_time_ms": 20_000,
+    }
+    assert run(web.url(), **often).progress.ended == "finished"
+    assert sorted(web.requested_paths()) == ["/", *pages]
+    mark = web.server.mark()
+    clock = LaterClock(10_000)
+    assert run(web.url(), clock=clock, **often).progress.ended == "finished"
+    assert ("/" in web.requested_paths(mark)) == (trigger == "timer")
+
+
 def test_sitemap_dates_of_an_unknown_host_count_half(serve: ServeWeb, run: RunCrawl) -> None:
     pages = {f"/{number}.html": page() for number in range(3)}
     entries = "".join(

@@ -59,7 +59,7 @@ def test_collections_share_responses_and_sigterm_commits(tmp_path: Path) -> None
             running.until(lambda: Path(workspace / "index").is_dir())
             assert running.stop() == 0, running.errors
         assert live["daemon"] == running.process.pid
-        assert live["collections"]["two"] == {"pages": 1, "in_flight": 0, "resting": False}
+        assert live["collections"]["two"] == {"pages": 1, "in_flight": 0, "paused": False}
         assert "only http, https" in live["bad"]["bad"]
         assert "collection bad is not crawled" in running.errors
         assert "committed" in running.errors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +20,9 @@ from lycosa.core.errors import UsageError
 from lycosa.export.mirror.file_names import file_names
 from lycosa.export.mirror.mirror import MirrorReport, export_mirror
 from lycosa.export.mirror.rewrite import rewrite_css, rewrite_html
+from lycosa.export.mirror.written_files import STATE, WrittenFiles
 from lycosa.page.html import style
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.cli.conftest import printed
 from tests.export.folders import content
@@ -167,7 +171,7 @@ def test_directories_of_an_ftp_server_are_pages(tmp_path: Path) -> None:
     reached, wrong = broken_links(report.start)
     assert (reached, wrong) == (report.files, [])
     assert sorted(path.name for path in report.folder.rglob("*") if path.is_file()) == sorted(
-        ["index.html", "index.html", "index.html", "one.txt", "two & more.txt", "three.txt"]
+        [STATE, "index.html", "index.html", "index.html", "one.txt", "two & more.txt", "three.txt"]
     )
 
 
@@ -202,6 +206,40 @@ def test_a_second_export_writes_the_same_bytes(
     assert content(again.folder) == content(mirror.folder)
     with pytest.raises(UsageError, match=r"no capture of unknown\.example"):
         export_mirror(site[1], "unknown.example", tmp_path)
+
+
+def test_unreadable_records_are_reported_and_omitted(
+    site: tuple[str, Workspace], mirror: MirrorReport, tmp_path: Path
+) -> None:
+    start, workspace = site
+    shutil.copytree(workspace.path(""), tmp_path / "w")
+    copy = Workspace.open(str(tmp_path / "w"))
+    page = pl.col("url").str.starts_with(f"{start}deep/")
+    row = LiveTables(copy).scan("visits").filter(page).collect().row(0, named=True)
+    with open(copy.path(row["warc_file"]), "r+b") as archive:
+        archive.seek(row["warc_offset"])
+        archive.write(bytes(row["warc_length"]))
+    report = export_mirror(copy, "127.0.8.1", tmp_path / "out")
+    assert (report.files, report.unreadable) == (mirror.files - 1, [row["url"]])
+
+
+def test_only_unchanged_files_of_the_same_export_are_removed(tmp_path: Path) -> None:
+    first = WrittenFiles(tmp_path, "w", "markdown")
+    for name in ("a/gone.md", "a/b/kept.md", "b/changed.md", "shared.md", "unreadable.md"):
+        first.write(name, b"text")
+    assert first.finish() == 0
+    other = WrittenFiles(tmp_path, "w", "mirror")
+    other.write("shared.md", b"text")
+    assert other.finish() == 0
+    (tmp_path / "b/changed.md").write_text("changed")
+    (tmp_path / "a/own.md").write_text("text")
+    for removed in (1, 0):
+        again = WrittenFiles(tmp_path, "w", "markdown")
+        again.write("a/b/kept.md", b"text")
+        again.keep("unreadable.md")
+        assert again.finish() == removed
+    names = {"a/b/kept.md", "a/own.md", "b/changed.md", "shared.md", "unreadable.md"}
+    assert set(content(tmp_path)) == {*names, STATE}
 
 
 @pytest.mark.slow

@@ -49,6 +49,7 @@ all_rules = st.builds(
     longest_ms=st.one_of(st.none(), st.integers(10**7, 10**11)),
     gone_first_ms=st.integers(10**6, 10**8),
     gone_longest_ms=st.integers(10**8, 10**10),
+    once_since_ms=st.one_of(st.none(), times),
 )
 rows = st.fixed_dictionaries(
     {

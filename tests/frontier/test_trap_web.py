@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.core.records import FOLLOWED_KINDS, Page
-from lycosa.frontier.traps.detector import HostGroups, ObservedPage
+from lycosa.frontier.traps.detector import HostTrapDetector, ObservedPage
 from lycosa.frontier.traps.shapes import MAX_FOLDERS, shape_of, titled_as_missing
 from lycosa.page.parse import parse_page
 from lycosa.url.file_types import unindexable
@@ -37,7 +37,7 @@ class Crawl:
         self._waiting = deque(web.seeds())
         self._seen = set(self._waiting)
         self._signatures: set[int] = set()
-        self._groups: defaultdict[str, HostGroups] = defaultdict(HostGroups)
+        self._groups: defaultdict[str, HostTrapDetector] = defaultdict(HostTrapDetector)
         self.fetched: list[str] = []
         self.refused: Counter[str] = Counter()
 
@@ -56,7 +56,7 @@ class Crawl:
                     self._seen.add(target)
                     self._waiting.append(target)
 
-    def _rule(self, url: str, path: str, groups: HostGroups) -> str:
+    def _rule(self, url: str, path: str, groups: HostTrapDetector) -> str:
         rule = trap(url, self._today)
         if rule:
             return rule
@@ -71,7 +71,7 @@ class Crawl:
         groups.count(verdict.rule)
         return verdict.rule
 
-    def _visit(self, url: str, path: str, groups: HostGroups) -> Iterator[str]:
+    def _visit(self, url: str, path: str, groups: HostTrapDetector) -> Iterator[str]:
         answer = self._fetch(url)
         if location := answer.header("Location"):
             yield location if location.startswith("http") else url.removesuffix(path) + location

@@ -15,7 +15,7 @@ from lycosa.frontier.traps.detector import (
     MAX_GROUPS,
     MAX_PROBES,
     PROBE_AFTER,
-    HostGroups,
+    HostTrapDetector,
     ObservedPage,
     explain,
 )
@@ -38,7 +38,7 @@ def prose(key: object, words: int = 150, lines: int = 6) -> str:
 
 
 def visit(
-    groups: HostGroups, path: str, text: str, title: str = "", *, by_line: bool = True
+    groups: HostTrapDetector, path: str, text: str, title: str = "", *, by_line: bool = True
 ) -> bool:
     """Fetch a page if its groups allow it; return whether it was fetched."""
     verdict = groups.verdict(path)
@@ -59,7 +59,7 @@ def visit(
 
 
 def fetch_count(
-    groups: HostGroups, pages: Iterable[tuple[str, str]], *, by_line: bool = True
+    groups: HostTrapDetector, pages: Iterable[tuple[str, str]], *, by_line: bool = True
 ) -> int:
     return sum(visit(groups, path, text, by_line=by_line) for path, text in pages)
 
@@ -128,7 +128,7 @@ TRAPS: dict[str, tuple[PrefixRule, Callable[[], list[tuple[str, str]]]]] = {
 @pytest.mark.parametrize("name", TRAPS)
 def test_trap_is_stopped_after_a_few_fetches(name: str) -> None:
     rule, make = TRAPS[name]
-    groups = HostGroups()
+    groups = HostTrapDetector()
     for number in range(200):
         assert visit(groups, f"/real/story-{number}", prose(number))
     pages = make()
@@ -143,11 +143,11 @@ def test_trap_is_stopped_after_a_few_fetches(name: str) -> None:
 
 
 def test_near_identical_pages_are_detected_without_their_text() -> None:
-    assert fetch_count(HostGroups(), TRAPS["numbered"][1](), by_line=False) <= 6 * MAX_FETCHES
+    assert fetch_count(HostTrapDetector(), TRAPS["numbered"][1](), by_line=False) <= 6 * MAX_FETCHES
 
 
 def test_probes_find_real_pages_in_the_group_of_a_trap() -> None:
-    groups = HostGroups()
+    groups = HostTrapDetector()
     assert (
         fetch_count(groups, [(f"/all/x{number}", SAME) for number in range(100)])
         <= MAX_FETCHES_ORDINARY
@@ -165,7 +165,7 @@ def test_probes_find_real_pages_in_the_group_of_a_trap() -> None:
 
 
 def test_probes_of_an_endless_trap_are_bounded() -> None:
-    groups = HostGroups()
+    groups = HostTrapDetector()
     assert (
         fetch_count(groups, [(f"/all/x{number}", SAME) for number in range(20_000)])
         <= MAX_FETCHES_ORDINARY + MAX_PROBES
@@ -180,7 +180,7 @@ def test_probes_of_an_endless_trap_are_bounded() -> None:
 
 
 def test_proven_subgroup_is_admitted_in_a_stopped_group() -> None:
-    groups = HostGroups(has_stopped=True)
+    groups = HostTrapDetector(has_stopped=True)
     groups.groups["/a/"] = TrapGroup(0, rule=PrefixRule.NEAR_IDENTICAL, stopped_at=0)
     groups.groups["/a/b/*"] = TrapGroup(novel=PROVEN - 1)
     assert not groups.verdict("/a/b/c").admit
@@ -191,14 +191,14 @@ def test_proven_subgroup_is_admitted_in_a_stopped_group() -> None:
 
 def test_soft_404_pages_are_detected_by_text_and_title() -> None:
     error_text = "There is nothing here. " + prose("sorry", 40, 2)
-    groups = HostGroups()
+    groups = HostTrapDetector()
     stories = [(f"/s/{prose(number, 1, 1)}", prose(number)) for number in range(50)]
     assert fetch_count(groups, stories) == 50
     assert (
         fetch_count(groups, [(f"/lost/{prose(number, 1, 1)}x", error_text) for number in range(50)])
         <= MAX_FETCHES_ORDINARY
     )
-    titled = HostGroups()
+    titled = HostTrapDetector()
     for number in range(5):
         titled.observe(
             f"/lost/y{number}",
@@ -216,7 +216,7 @@ def test_soft_404_pages_are_detected_by_text_and_title() -> None:
 
 
 def test_front_page_is_never_a_soft_404() -> None:
-    groups = HostGroups()
+    groups = HostTrapDetector()
     groups.observe("/x", ObservedPage(simhash=simhash(SAME), text_digest=1, text_length=len(SAME)))
     page = ObservedPage(simhash=simhash(SAME), text_digest=1, text_length=len(SAME))
     assert groups.observe("/", page) == ""
@@ -224,11 +224,11 @@ def test_front_page_is_never_a_soft_404() -> None:
 
 
 def test_responses_with_error_status_are_ignored() -> None:
-    groups = HostGroups()
+    groups = HostTrapDetector()
     for number in range(50):
         page = ObservedPage(simhash=1, text_digest=1, text_length=5, status=404)
         assert groups.observe(f"/a/{number}", page) == ""
-    assert groups == HostGroups()
+    assert groups == HostTrapDetector()
 
 
 REAL_ARCHIVES: dict[str, Callable[[int], str]] = {
@@ -250,7 +250,7 @@ REAL_ARCHIVES: dict[str, Callable[[int], str]] = {
 def test_archive_of_distinct_pages_is_never_a_trap(name: str, by_line: bool) -> None:
     frame = prose("frame", 30, 3)
     pages = [(REAL_ARCHIVES[name](number), f"{frame}\n{prose(number)}") for number in range(800)]
-    assert fetch_count(HostGroups(), pages, by_line=by_line) == len(pages)
+    assert fetch_count(HostTrapDetector(), pages, by_line=by_line) == len(pages)
 
 
 @pytest.mark.parametrize("by_line", [True, False])
@@ -259,7 +259,7 @@ def test_dictionary_of_short_entries_is_never_a_trap(by_line: bool) -> None:
     pages = [
         (f"/word/{prose(number, 1, 1)}", f"{frame}\n{prose(number, 8, 1)}") for number in range(800)
     ]
-    assert fetch_count(HostGroups(), pages, by_line=by_line) == len(pages)
+    assert fetch_count(HostTrapDetector(), pages, by_line=by_line) == len(pages)
 
 
 RECORDS: dict[str, Callable[[int], str]] = {
@@ -275,7 +275,7 @@ RECORDS: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("text", ["", SAME], ids=["empty", "frame only"])
 @pytest.mark.parametrize("by_line", [True, False])
 def test_records_with_distinct_titles_are_never_a_trap(name: str, text: str, by_line: bool) -> None:
-    groups = HostGroups()
+    groups = HostTrapDetector()
     for number in range(3_000):
         path = RECORDS[name](number)
         assert visit(groups, path, text, f"{prose(number, 4, 1)} {number}", by_line=by_line), (
@@ -285,7 +285,11 @@ def test_records_with_distinct_titles_are_never_a_trap(name: str, text: str, by_
 
 
 def test_group_without_texts_and_titles_is_stopped_late() -> None:
-    assert 20 < fetch_count(HostGroups(), [(f"/blank/{number}", "") for number in range(600)]) < 60
+    assert (
+        20
+        < fetch_count(HostTrapDetector(), [(f"/blank/{number}", "") for number in range(600)])
+        < 60
+    )
 
 
 def test_group_with_half_distinct_pages_keeps_nearly_all_of_them() -> None:
@@ -295,7 +299,7 @@ def test_group_with_half_distinct_pages_keeps_nearly_all_of_them() -> None:
         for number in range(3_000)
     ]
     new = [(path, text) for path, text in pages if text != SAME]
-    groups = HostGroups()
+    groups = HostTrapDetector()
     fetched_paths = [path for path, text in pages if visit(groups, path, text) and text != SAME]
     assert len(fetched_paths) > 0.9 * len(new)
 
@@ -306,11 +310,11 @@ def test_mirrors_are_not_detected_as_traps() -> None:
         for number in range(40)
         for mirror in "abcdefghijklmnop"
     ]
-    assert fetch_count(HostGroups(), pages) == len(pages)
+    assert fetch_count(HostTrapDetector(), pages) == len(pages)
 
 
 def test_memory_is_bounded() -> None:
-    groups = HostGroups()
+    groups = HostTrapDetector()
     for number in range(2_000):
         visit(
             groups,
@@ -324,13 +328,13 @@ def test_memory_is_bounded() -> None:
 
 
 def test_groups_are_restored_from_stored_counters() -> None:
-    groups = HostGroups()
+    groups = HostTrapDetector()
     assert fetch_count(groups, [(f"/all/x{number}", SAME) for number in range(60)]) < 60
     groups.count(TrapRule.SESSION_ID)
     counters = groups.counters()
     assert counters["session_id"] == 1
     assert counters["stopped:near_identical:/all/*"] + counters["near_identical"] == 60
-    again = HostGroups.from_counters(counters)
+    again = HostTrapDetector.from_counters(counters)
     assert not again.verdict("/all/y").admit
     assert again.verdict("/some/y").admit
     assert again.counters() == counters
@@ -349,7 +353,7 @@ def _refused(
 ) -> tuple[int, list[str]]:
     paths = sorted(f"/{file.relative_to(site.root)}" for file in site.root.rglob("*.html"))
     order(paths)
-    groups = HostGroups()
+    groups = HostTrapDetector()
     refused = []
     for path in paths:
         if not groups.verdict(path).admit:

@@ -6,6 +6,7 @@ The sites are served by a real nginx.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.reading import parse_config
 from lycosa.core.errors import OwnedError, UsageError
 from lycosa.crawl.worker import Worker
+from lycosa.hunt import requests
+from lycosa.hunt.requests import HuntFolder
 from lycosa.hunt.session import (
     Event,
     HuntEnvironment,
@@ -443,6 +446,20 @@ def test_seeds_of_the_api_open_no_private_addresses(root: Path, web: str) -> Non
     assert (report.pages, hits) == (0, [])
     assert {row["reason"] for row in rows(root, "urls")} == {"address_refused"}
     assert Workspace.open(str(root)).state().settings["default"]["seeds"] == []
+
+
+def test_events_of_running_and_waiting_hunts_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "MAX_KEPT", 1)
+    folder = HuntFolder(open_storage(str(tmp_path)))
+    request = HuntRequest(QUESTION)
+    ended, running, waiting, newest = sorted(folder.create(request, "me") for _ in range(4))
+    folder.submit(waiting, request)
+    for hunt_id in (ended, waiting):
+        os.utime(folder.path(hunt_id, "jsonl"), (0, 0))
+    folder.clean()
+    assert set(folder.ids("jsonl")) == {running, waiting, newest}
 
 
 def test_a_hunt_indexes_all_its_pages(root: Path, web: str) -> None:

@@ -27,6 +27,9 @@ def make_exclusions(*texts: str) -> Exclusions:
         ("host: bücher.example", "host:xn--bcher-kva.example"),
         ("host:[2001:DB8::1]", "host:[2001:db8::1]"),
         ("domain:example.org.", "domain:example.org"),
+        ("domain:github.io", "domain:github.io"),
+        ("domain:localhost", "domain:localhost"),
+        ("host:com", "host:com"),
         ("prefix:https://www.example.org/a b/", "prefix:www.example.org/a%20b/"),
         ("prefix:www.example.org:8080/x", "prefix:www.example.org:8080/x"),
         ("prefix:http://www.example.org", "prefix:www.example.org/"),
@@ -58,6 +61,10 @@ def test_rules_are_normalised(text: str, normalised: str) -> None:
         "domain:.example.org",
         "host:example.org:8080",
         "host:[::1]:8080",
+        "domain:com",
+        "domain:co.uk",
+        "domain:xn--p1ai",
+        "domain:рф",
     ],
 )
 def test_invalid_rules_are_refused(text: str) -> None:

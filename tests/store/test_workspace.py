@@ -8,13 +8,16 @@ import os
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.core.errors import UsageError, WorkspaceError
+from lycosa.core.errors import StorageError, UsageError, WorkspaceError
 from lycosa.store.log.archive_files import CDXJ_NAME, WARC_NAME, ArchiveFiles, folder_numbers
+from lycosa.store.storage import hdfs
 from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.staging import build_folder
 from lycosa.store.workspace import FILE, Workspace, sealed
@@ -117,6 +120,46 @@ def test_storage_without_create_if_absent_is_refused(location: str) -> None:
     for operation in (Workspace.open, Workspace.create, Workspace.open_or_create):
         with pytest.raises(UsageError, match=r"cannot be used for a workspace: use a folder"):
             operation(location)
+
+
+class _NameNode:
+    """Redirects to its first DataNode that is not excluded."""
+
+    def __init__(self, nodes: list[str], failing: set[str]) -> None:
+        self.nodes, self.failing, self.session = nodes, failing, self
+        self.requested: list[str] = []
+
+    def _call(self, *_: object, excludedatanodes: str = "", **query: object) -> SimpleNamespace:
+        others = [node for node in self.nodes if node not in excludedatanodes.split(",")]
+        if not others:
+            raise RuntimeError("Failed to find datanode")
+        return SimpleNamespace(headers={"Location": others[0]})
+
+    def get(self, url: str) -> requests.Response:
+        self.requested.append(url)
+        if url in self.failing:
+            raise requests.ConnectionError(url)
+        answer = requests.Response()
+        answer.status_code, answer._content = 200, b"content"
+        return answer
+
+
+@pytest.mark.parametrize("nodes", [["a", "b", "c"], ["a", "b"]])
+def test_all_failed_datanodes_of_hdfs_are_excluded(
+    nodes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = hdfs.HdfsStorage("webhdfs", "127.0.0.1", 9870, "w")
+    name_node = _NameNode(nodes, {"a", "b"})
+    monkeypatch.setattr(storage._per_thread, "files", name_node, raising=False)
+    monkeypatch.setattr(hdfs, "_address", lambda url: url)
+    monkeypatch.setattr("lycosa.store.storage.hdfs.time.sleep", lambda _: None)
+    if "c" in nodes:
+        assert storage.read_object("file") == b"content"
+        assert name_node.requested == ["a", "b", "c"]
+    else:  # when no other one is left, they are requested again
+        with pytest.raises(StorageError, match="ConnectionError"):
+            storage.read_object("file")
+        assert name_node.requested == ["a", "b"] * 5
 
 
 def test_file_urls_and_home_are_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

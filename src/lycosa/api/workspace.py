@@ -194,8 +194,9 @@ class Workspace:
     ) -> PageStream[FetchedPage]:
         """Crawl, and yield pages as they are fetched: use `for` or `async for`.
 
-        Leaving the loop by `close`, or a `with` block, stops the crawl. `options` are those of
-        `crawl`; `report` of the stream is the `CrawlReport`, after the last page.
+        `break` stops the crawl if nothing else refers to the stream; `close` and leaving a `with`
+        block always do. `options` are those of `crawl`; `report` of the stream is the
+        `CrawlReport`, after the last page.
         """
         from lycosa.api.streams import PageStream
 

@@ -286,7 +286,9 @@ def _warc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[Import
         for record in _records(source, limit):
             kind = record.headers.get("warc-type", "").lower()
             about = record.uri("warc-concurrent-to")
-            if kind in ("response", "revisit", "resource"):
+            if "warc-segment-number" in record.headers:  # WARC/1.1 section 7: mostly in other files
+                others["segment of a record"] += 1
+            elif kind in ("response", "revisit", "resource"):
                 capture = _answer(kind, record, others)
                 if capture is None:
                     continue

@@ -18,7 +18,7 @@ from lycosa.cli.help import HelpCommand, epilog
 from lycosa.core.entry_points import plugin_entry_points
 from lycosa.core.errors import LycosaError
 from lycosa.core.version import VERSION
-from lycosa.processes.terminal import escape_output
+from lycosa.processes.terminal import STDOUT, discard, escape_output
 
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Crawl": {
@@ -222,12 +222,18 @@ def _run(arguments: list[str]) -> int:
             from lycosa.hooks.plugins import add_plugin_commands
 
             add_plugin_commands(app)
-        app()
+        try:
+            app()
+        except SystemExit as end:
+            if isinstance(end.__context__, BrokenPipeError):  # typer exits with 1
+                raise end.__context__ from None
+            sys.stdout.flush()
+            raise
     except LycosaError as error:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:
         # The reader of our output ended (`lycosa search … | head`), which is not an error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard(STDOUT)
     except Exception as error:
         from lycosa.core.system_errors import refusal
 

@@ -116,7 +116,7 @@ class Cluster:
             options.workers,
             workspace.partitions,
             config.run,
-            self._gone,
+            self._worker_died,
             report,
             clock,
         )
@@ -158,9 +158,9 @@ class Cluster:
         return str((self._poll.answer or {}).get("why") or "")
 
     @property
-    def trouble(self) -> str:
+    def failure(self) -> str:
         """The current problem; "" if there is none."""
-        return str((self._poll.answer or {}).get("failure") or "") or self.supervision.trouble
+        return str((self._poll.answer or {}).get("failure") or "") or self.supervision.failure
 
     @property
     def ended(self) -> bool:
@@ -186,5 +186,5 @@ class Cluster:
         self.coordinator.kill()
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def _gone(self, worker: str, certain: bool) -> None:
-        self.coordinator.send("gone", worker, certain)
+    def _worker_died(self, worker: str, certain: bool) -> None:
+        self.coordinator.send("worker_died", worker, certain)

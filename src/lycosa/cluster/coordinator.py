@@ -123,7 +123,7 @@ class Coordinator:
                 self._advance(now)
             return self._answer(member)
 
-    def gone(self, worker: str, certain: bool = False) -> None:
+    def worker_died(self, worker: str, certain: bool = False) -> None:
         """Record that a worker is dead. Its partitions wait for `reassign` unless `certain`."""
         with self._lock:
             member = self.members.get(worker)
@@ -143,7 +143,7 @@ class Coordinator:
         """Whether all workers have been stopped and no partition is held."""
         with self._lock:
             return bool(self.ended) and all(
-                each.gone or not (each.exposed or each.ping.claim) for each in self.members.values()
+                each.dead or not (each.exposed or each.ping.claim) for each in self.members.values()
             )
 
     def status(self) -> dict[str, Any]:
@@ -258,7 +258,7 @@ class Coordinator:
         return member
 
     def _answer(self, member: MemberState) -> PingReply:
-        stop = bool(self.ended) or (member.ping.leaving and not member.gone)
+        stop = bool(self.ended) or (member.ping.leaving and not member.dead)
         if stop:
             self._dismiss(member)
         for partition in member.assigned:
@@ -308,7 +308,7 @@ class Coordinator:
         claims = {
             each.ping.claim: each
             for each in self.members.values()
-            if each.settled and not each.gone
+            if each.settled and not each.dead
         }
         for partition in range(self._partitions):
             member = claims.get(self.holders.get(partition, -1))
@@ -332,7 +332,7 @@ class Coordinator:
         active = {
             each.worker: each
             for each in self.members.values()
-            if not each.gone
+            if not each.dead
             and not each.ping.leaving
             and now - each.answered_at < self._settings.hold
         }

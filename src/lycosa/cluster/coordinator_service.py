@@ -79,10 +79,10 @@ class CoordinatorService:
             coordinator.ping(ping) if coordinator is not None else PingReply(lost=True, soon=True)
         )
 
-    def gone(self, worker: str, certain: bool = False) -> None:
-        """See `Coordinator.gone`."""
+    def worker_died(self, worker: str, certain: bool = False) -> None:
+        """See `Coordinator.worker_died`."""
         if self._coordinator is not None:
-            self._coordinator.gone(worker, certain)
+            self._coordinator.worker_died(worker, certain)
 
     def stop(self, reason: str = "stopped") -> None:
         """Have every worker commit, release and end."""

@@ -18,14 +18,14 @@ class MemberState:
     assigned: set[int] = field(default_factory=set)  # partitions in the replies to it
     # partition that it might hold -> number of the last reply that named it
     exposed: dict[int, int] = field(default_factory=dict)
-    gone: bool = False  # the engine reports that its process is dead
+    dead: bool = False  # the engine reports that its process is dead
     # pages that it had fetched when the last worker joined or left; load is balanced from then on
     fetched_before: int = 0
 
     def answer(self, now: int) -> None:
         """Record the time of an answered ping: the worker is alive."""
         self.answered_at = now
-        self.gone = False
+        self.dead = False
 
     def assign(self, partitions: set[int]) -> None:
         """Set the partitions of the next reply."""
@@ -37,7 +37,7 @@ class MemberState:
 
     def mark_dead(self) -> None:
         """Record that the process is dead."""
-        self.gone = True
+        self.dead = True
 
     def mark_fetched(self) -> None:
         """Count fetches from now on."""
@@ -46,7 +46,7 @@ class MemberState:
     @property
     def working(self) -> bool:
         """Whether it has something to fetch."""
-        return bool(self.ping.claim) and not (self.ping.idle or self.gone)
+        return bool(self.ping.claim) and not (self.ping.idle or self.dead)
 
     @property
     def settled(self) -> bool:

@@ -16,7 +16,7 @@ Answer = TypeVar("Answer")
 class Poll(Generic[Answer]):
     """A call that is repeated in a thread of `threads`.
 
-    `answer`: its last result; `trouble`: why the last call failed, or "".
+    `answer`: its last result; `error`: why the last call failed, or "".
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Poll(Generic[Answer]):
         self._asking: Future[Answer] | None = None
         self.answer: Answer | None = None
         self.answered_ms = clock.monotonic_ms()
-        self.trouble = ""
+        self.error = ""
 
     def tick(self) -> None:
         """Store the result of a finished call, and start the next if it is due.
@@ -45,11 +45,11 @@ class Poll(Generic[Answer]):
             self._asking = None
             try:
                 self.answer = asking.result()
-                self.answered_ms, self.trouble = now, ""
+                self.answered_ms, self.error = now, ""
             except CancelledError:
                 return  # the threads are shut down
             except Unreachable as error:
-                self.trouble = str(error)
+                self.error = str(error)
         if now >= self._next:
             self._next = now + self._every_ms
             with suppress(RuntimeError):  # the threads are shut down

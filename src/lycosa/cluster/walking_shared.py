@@ -153,7 +153,7 @@ class Walker:
         self._reach.put(first.url_key, 0)
         # reached, or reached by a shorter path, since their links were last walked
         self._next = {first.url_key}
-        self._led = {first.url_key: _ReachedBy(first, None, False, "")}  # not written yet
+        self._reached_by = {first.url_key: _ReachedBy(first, None, False, "")}  # not written yet
 
     def step(self) -> None:
         """Walk the links committed since the last call, and publish the result.
@@ -202,18 +202,18 @@ class Walker:
             for target, is_redirect, source_key, source in links.iter_rows():
                 for identity in self._gate.extend(source_key, (target,), 0 if is_redirect else 1):
                     self._next.add(identity.url_key)
-                    self._led[identity.url_key] = _ReachedBy(
+                    self._reached_by[identity.url_key] = _ReachedBy(
                         identity, source_key, is_redirect, source
                     )
-            if len(self._led) >= _ROWS:
+            if len(self._reached_by) >= _ROWS:
                 self._write()
 
     def _write(self) -> None:
         """Write a file of the URLs that were reached since the last one."""
-        if not self._led:
+        if not self._reached_by:
             return
-        led = list(self._led.values())
-        depths = self._depths({each.source for each in led if each.source is not None})
+        reached = list(self._reached_by.values())
+        depths = self._depths({each.source for each in reached if each.source is not None})
         rows = [
             (
                 each.id.partition,
@@ -225,13 +225,13 @@ class Walker:
                 depths.get(each.source or 0, 0) + (each.source is not None and not each.redirect),
                 each.referrer,
             )
-            for each in led
+            for each in reached
         ]
         content = io.BytesIO()
         pl.DataFrame(rows, schema=_SCHEMA, orient="row").write_parquet(content, compression="zstd")
         self._storage.replace(_file(self._folder, self._files + 1), content.getvalue())
         self._files += 1
-        self._led = {}
+        self._reached_by = {}
 
     def _depths(self, keys: set[int]) -> dict[int, int]:
         """Return URL key -> newest depth of the pages with these keys."""

@@ -97,8 +97,8 @@ class WorkerSupervision:
 
     `size`: number of workers; None: one for each CPU of the nodes, which may join and leave.
     `maximum`: the highest number of workers in any case.
-    `order`: for every worker, without name and node. `gone` is called with the worker name of a
-    process that has ended, and whether its end is certain.
+    `order`: for every worker, without name and node. `worker_died` is called with the worker name
+    of a process that has ended, and whether its end is certain.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class WorkerSupervision:
         size: int | None,
         maximum: int,
         settings: RunSettings,
-        gone: Callable[[str, bool], None],
+        worker_died: Callable[[str, bool], None],
         report: Callable[[str], None],
         clock: Clock,
     ) -> None:
@@ -117,7 +117,7 @@ class WorkerSupervision:
         self._size = size
         self._maximum = maximum
         self._settings = settings
-        self._gone = gone
+        self._worker_died = worker_died
         self._report = report
         self._clock = clock
         self._number = 0
@@ -126,7 +126,7 @@ class WorkerSupervision:
         self.nodes: list[Node] = engine.nodes()
         self.places: list[WorkerSlot] = []
         self.ended: list[WorkerStatus] = []  # of removed slots
-        self.trouble = ""
+        self.failure = ""
         self.stopping = False
         self._dying: list[tuple[str, Remote]] = []  # their end is not certain yet
         self._fill()
@@ -149,7 +149,7 @@ class WorkerSupervision:
             self._poll_worker(place, now)
         for life, remote in [each for each in self._dying if each[1].has_ended()]:
             self._dying.remove((life, remote))
-            self._gone(life, True)
+            self._worker_died(life, True)
         if not self.stopping:
             self._fill()
             self._spread(now)
@@ -219,12 +219,12 @@ class WorkerSupervision:
         elif status is not None and status.ended:
             self._has_ended(place, remote, now)
         elif (
-            status is None or poll.trouble or now - poll.answered_ms >= _RECENT_MS
+            status is None or poll.error or now - poll.answered_ms >= _RECENT_MS
         ) and not remote.alive():
             # its node may be lost, and the worker must not start there again
             self._poll_nodes(now)
             node_died = place.node not in {node.name for node in self.nodes if node.alive}
-            self._failed(place, now, ReportKind.FAILED, poll.trouble, node_died=node_died)
+            self._failed(place, now, ReportKind.FAILED, poll.error, node_died=node_died)
         elif now - poll.answered_ms >= (_SILENT_MS if status is not None else _STARTS_MS):
             remote.kill()
             self._failed(place, now, ReportKind.FAILED, "it does not respond")
@@ -246,7 +246,7 @@ class WorkerSupervision:
         """Handle a dead worker: remove its slot, or restart it."""
         life = place.status.worker if place.status is not None else ""
         if life and place.remote is not None:
-            self._gone(life, False)
+            self._worker_died(life, False)
             self._dying.append((life, place.remote))
         node = place.node
         place.clear()
@@ -259,9 +259,9 @@ class WorkerSupervision:
             return
         if kind is ReportKind.USAGE:
             raise SettingsRefused(how)
-        self.trouble = f"worker {place.name} died: {how or 'its process exited'}"
+        self.failure = f"worker {place.name} died: {how or 'its process exited'}"
         if kind is ReportKind.DISK:
-            self._report(f"{self.trouble}; it is restarted when the disk has enough free space")
+            self._report(f"{self.failure}; it is restarted when the disk has enough free space")
             place.start_later(now + _DISK_FULL_PAUSE_MS)
             return
         place.start_later(now + _RESTART_PAUSE_MS)
@@ -273,7 +273,7 @@ class WorkerSupervision:
             return
         self._count_death(place, now)
         self._report(
-            f"{self.trouble}; restarting it ({len(place.deaths)} of "
+            f"{self.failure}; restarting it ({len(place.deaths)} of "
             f"{self._settings.restarts} restarts)"
         )
 
@@ -285,7 +285,7 @@ class WorkerSupervision:
             raise WorkError(
                 f"workers died {len(place.deaths)} times in "
                 f"{format_duration(self._settings.window)}, more than run.restarts "
-                f"({self._settings.restarts}) allows. Last failure: {self.trouble}. No data is "
+                f"({self._settings.restarts}) allows. Last failure: {self.failure}. No data is "
                 "lost: fix the cause and start again"
             )
 

@@ -11,7 +11,7 @@ import reprlib
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Any, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -20,6 +20,8 @@ from lycosa.config.collection import Collection
 from lycosa.config.section import SettingsSection, fault_text
 from lycosa.config.settings import Config
 from lycosa.core.errors import ConfigError
+
+_Section = TypeVar("_Section", bound=SettingsSection)
 
 # Errors shown with their line; finding one takes quadratic time in the lines of the file.
 _MAX_WITH_LINE = 20
@@ -65,7 +67,11 @@ def parse_config(
     ]
     if twice:
         raise ConfigError(f"{source}: two monitors have the URL {twice[0]}; remove one")
-    return config.model_copy(update={"collection": collections})
+    paths = {
+        "fetch": _with_path(config.fetch, "ca_file", source),
+        "crawl": _with_path(config.crawl, "exclusions", source),
+    }
+    return config.model_copy(update={"collection": collections, **paths})
 
 
 def _validate(
@@ -104,7 +110,7 @@ def _distinct(
     for number, collection in enumerate(collections, 1):
         name = collection.name
         if name not in good:
-            good[name] = _with_seed_path(collection, source)
+            good[name] = _with_path(collection, "seed_file", source)
             continue
         problem = f"{source}: two collections are named {name!r}; names must differ"
         if bad is None:
@@ -113,12 +119,12 @@ def _distinct(
     return tuple(good.values())
 
 
-def _with_seed_path(collection: Collection, source: str) -> Collection:
-    """Return the collection with its seed file relative to the folder of lycosa.toml."""
-    if not collection.seed_file or "://" in source:
-        return collection
-    path = os.path.join(os.path.dirname(source), collection.seed_file)
-    return collection.model_copy(update={"seed_file": path})
+def _with_path(section: _Section, name: str, source: str) -> _Section:
+    """Return a section with the path in a setting relative to the folder of lycosa.toml."""
+    path = getattr(section, name)
+    if not path or "://" in source:
+        return section
+    return section.model_copy(update={name: os.path.join(os.path.dirname(source), path)})
 
 
 def _leave_out(

@@ -110,7 +110,7 @@ class FetchSettings(SettingsSection):
     ca_file: str = Field(
         "",
         description="File with trusted CA certificates. It replaces the CA "
-        "certificates of the system.",
+        "certificates of the system. A relative path starts at the folder of `lycosa.toml`.",
     )
     accept_language: str = Field(
         "", description="Accept-Language header. Empty: the header is not sent."
@@ -181,7 +181,7 @@ class CrawlSettings(SettingsSection):
         "",
         description="File with URLs that are never fetched: `host NAME`, `domain NAME` or `prefix "
         "URL`, one rule per line. It "
-        "is read again when it changes.",
+        "is read again when it changes. A relative path starts at the folder of `lycosa.toml`.",
     )
     remind_pages: int = Field(
         500,

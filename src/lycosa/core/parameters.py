@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from typing import TypeVar
 
 from lycosa.core.errors import UsageError
 from lycosa.core.units import parse_duration_ms
+
+_Time = TypeVar("_Time", int, date)  # milliseconds, or a day
 
 Duration = str | float | timedelta
 """A number of seconds, a `timedelta`, or text such as "10m"."""
@@ -45,6 +48,17 @@ def calendar_day(name: str, value: date | None) -> date | None:
     if value is not None and not isinstance(value, date):
         raise UsageError(f"{name}: {value!r} is not a date")
     return in_utc(value).date() if isinstance(value, datetime) else value
+
+
+def check_period(
+    since: _Time | None, until: _Time | None, shown: Callable[[_Time], str] = str
+) -> None:
+    """Raise UsageError if a period ends before it starts. `shown`: the text of a time."""
+    if since is not None and until is not None and since > until:
+        raise UsageError(
+            f"since ({shown(since)}) is later than until ({shown(until)}): no page can match; "
+            "exchange them"
+        )
 
 
 def in_utc(moment: datetime) -> datetime:

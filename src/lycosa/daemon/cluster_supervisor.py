@@ -53,7 +53,7 @@ class ClusterSupervisor:
         self._state = state
         self.child: Cluster | None = None
         self.proven: CrawlPlan | None = None
-        self.trouble = ""
+        self.failure = ""
 
     def finish(self, is_late: Callable[[], bool]) -> str:
         """Stop the cluster, and kill its workers once `is_late`. Ignores errors."""
@@ -89,7 +89,7 @@ class ClusterSupervisor:
             return
         if cluster.working:
             self.proven = self._plan
-        self.trouble = cluster.trouble
+        self.failure = cluster.failure
         if now >= self._next_live:
             self._next_live = now + _LIVE_EVERY_MS
             self._write_live(cluster, plan)
@@ -143,7 +143,7 @@ class ClusterSupervisor:
                 "since": self._since,
                 "written_at": format_time(self._clock.now_ms()),
                 **document,
-                "message": document["message"] or self.trouble,
+                "message": document["message"] or self.failure,
                 "bad": dict(plan.bad),
             },
         )

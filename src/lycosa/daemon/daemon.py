@@ -285,7 +285,7 @@ class Daemon:
                 "written_at": format_time(self._clock.now_ms()),
                 "message": self._disk_space.message
                 or self._hunts.message
-                or self._worker.trouble
+                or self._worker.failure
                 or "the worker is starting",
                 "bad": dict(self._plan.bad),
             },

@@ -61,7 +61,7 @@ class Supervisor:
 class WorkerSupervisor(Supervisor):
     """Supervises the worker; gives up if it dies too often.
 
-    `proven`: the last plan with which a worker has worked. `trouble`: why no worker is running.
+    `proven`: the last plan with which a worker has worked. `failure`: why no worker is running.
     """
 
     def __init__(self, root: str, report: Callable[[str], None]) -> None:
@@ -74,7 +74,7 @@ class WorkerSupervisor(Supervisor):
         self._current_page = (0, 0)  # its number, and since when it is parsed
         self._plan: CrawlPlan | None = None  # of the running worker
         self.proven: CrawlPlan | None = None
-        self.trouble = ""
+        self.failure = ""
 
     def tick(self, now: int, plan: CrawlPlan, disk: DiskSpace) -> None:
         """Start a worker with this plan if there is none, and react to its end.
@@ -90,7 +90,7 @@ class WorkerSupervisor(Supervisor):
             return
         child.listen()
         if child.has_reported(ReportKind.WORKING):
-            self.proven, self.trouble = self._plan, ""
+            self.proven, self.failure = self._plan, ""
         if not child.alive:
             self._ended(child, now, plan.config.run, disk)
         elif (self._kill_at is not None and now >= self._kill_at) or self._hangs(now):
@@ -138,17 +138,17 @@ class WorkerSupervisor(Supervisor):
             raise WorkError(f"the worker stopped: {how}")
         if child.has_reported(ReportKind.USAGE):
             raise SettingsRefused(how)
-        self.trouble = f"the worker died: {how}" + (
+        self.failure = f"the worker died: {how}" + (
             f", while parsing {self._mark.url}" if self._mark.url else ""
         )
         if child.has_reported(ReportKind.DISK) or not disk.check():
-            self._report(f"{self.trouble}; it is restarted when the disk has enough free space")
+            self._report(f"{self.failure}; it is restarted when the disk has enough free space")
             self._start_at = now + _DISK_FULL_PAUSE_MS
             return
         self._count_death(now, settings)
         self._start_at = now + _RESTART_PAUSE_MS
         self._report(
-            f"{self.trouble}; restarting it ({len(self._deaths)} of {settings.restarts} restarts)"
+            f"{self.failure}; restarting it ({len(self._deaths)} of {settings.restarts} restarts)"
         )
 
     def _count_death(self, now: int, settings: RunSettings) -> None:
@@ -159,7 +159,7 @@ class WorkerSupervisor(Supervisor):
             raise WorkError(
                 f"the worker died {len(self._deaths)} times in "
                 f"{format_duration(settings.window)}, more than run.restarts "
-                f"({settings.restarts}) allows. Last failure: {self.trouble}. No data is lost: "
+                f"({settings.restarts}) allows. Last failure: {self.failure}. No data is lost: "
                 "fix the cause and start again"
             )
 

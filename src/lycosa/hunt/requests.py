@@ -148,15 +148,16 @@ class HuntFolder:
         return reason
 
     def clean(self) -> None:
-        """Remove old files."""
-        for hunt_id in self.ids("jsonl")[:-MAX_KEPT]:
-            self.path(hunt_id, "jsonl").unlink(missing_ok=True)
-        oldest = time.time() - _KEPT_S
+        """Remove old files, but not the events of hunts that are running or waiting to start."""
+        waiting = self.ids("order")
+        events = [each for each in self.ids("jsonl")[:-MAX_KEPT] if each not in waiting]
+        files = [(self.path(hunt_id, "jsonl"), _SILENT_S) for hunt_id in events]
         for kind in ("order", "draft", "stop"):
-            for hunt_id in self.ids(kind):
-                with suppress(FileNotFoundError):
-                    if self.path(hunt_id, kind).stat().st_mtime < oldest:
-                        self.path(hunt_id, kind).unlink()
+            files += [(self.path(hunt_id, kind), _KEPT_S) for hunt_id in self.ids(kind)]
+        for path, kept_s in files:
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < time.time() - kept_s:
+                    path.unlink()
 
 
 class HuntEventReader:

@@ -10,6 +10,7 @@ import re
 import sys
 from typing import Any, TextIO, cast
 
+STDOUT, STDERR = 1, 2
 _STYLES = {
     "bold": ("\ufdd0", "1"),
     "link": ("\ufdd1", "32"),
@@ -25,14 +26,22 @@ _CONTROLS = re.compile(
 
 
 class EscapingStream:
-    """A stream that escapes control characters (`\\x1b`), and colours `styled` text."""
+    """A stream that escapes control characters (`\\x1b`), and colours `styled` text.
+
+    Messages on standard error are dropped when their reader has ended (`lycosa run 2>&1 | head`).
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self.raw = stream
         self._colours = stream.isatty()
 
     def write(self, text: str) -> int:
-        self.raw.write(_CONTROLS.sub(self._written, text))
+        try:
+            self.raw.write(_CONTROLS.sub(self._written, text))
+        except BrokenPipeError:
+            if self.raw.fileno() != STDERR:
+                raise
+            discard(STDERR)
         return len(text)
 
     def writelines(self, lines: Any) -> None:
@@ -59,6 +68,12 @@ def escape_output() -> None:
         sys.stdout = cast("TextIO", EscapingStream(sys.stdout))
     if not isinstance(sys.stderr, EscapingStream):
         sys.stderr = cast("TextIO", EscapingStream(sys.stderr))
+
+
+def discard(descriptor: int) -> None:
+    """Send the further output of a standard stream to the null device."""
+    with open(os.devnull, "wb") as null:
+        os.dup2(null.fileno(), descriptor)
 
 
 def _open_closed_streams() -> None:

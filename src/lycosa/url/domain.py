@@ -27,6 +27,16 @@ def _read(suffix_list_text: str) -> publicsuffixlist.PublicSuffixList:
     return publicsuffixlist.PublicSuffixList(suffix_list_text)
 
 
+@lru_cache(maxsize=1)
+def _registries() -> publicsuffixlist.PublicSuffixList:
+    return publicsuffixlist.PublicSuffixList(accept_unknown=False, only_icann=True)
+
+
+def is_public_suffix(name: str) -> bool:
+    """Return whether a registry sells names below a name, as below `com` and `co.uk`."""
+    return bool(_registries().publicsuffix(name) == name)
+
+
 class Domains:
     """The rules of one public suffix list (https://publicsuffix.org/list/, private section
     included).

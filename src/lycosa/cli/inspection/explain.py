@@ -40,7 +40,7 @@ def _rows(facts: UrlExplanation) -> list[tuple[str, str]]:
     for entry in facts.collections:
         rows += _collection(entry)
     by = f", by {facts.robots['by']}" if facts.robots.get("by") else ""
-    rows.append(("robots.txt", facts.robots["says"] + by))
+    rows.append(("robots.txt", facts.robots["explanation"] + by))
     for clock in facts.host_clock:
         rows += _clock(facts.host, clock)
     return rows + _visits(facts) + _page(facts)
@@ -65,8 +65,8 @@ def _collection(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
             rows.append(
                 ("  fetched again", f"{number_of(entry['checks'], 'time')}; changed {changes}")
             )
-    if "scope_says" in entry:
-        rows.append(("  scope", entry["scope_says"]))
+    if "scope_check" in entry:
+        rows.append(("  scope", entry["scope_check"]))
     if "settings" in entry:
         rows.append(("  settings", _settings(entry["settings"])))
     return rows
@@ -118,8 +118,12 @@ def _clock(host: str, clock: Mapping[str, Any]) -> list[tuple[str, str]]:
     for trap in clock["traps"]:
         part = f" at {trap['part']}" if trap["part"] else ""
         what = "pages fetched before it was stopped" if trap["part"] else "URLs not fetched"
-        says = f"{trap['says'][:1].upper()}{trap['says'][1:]}." if trap["says"] else ""
-        rows.append((f"  trap {trap['rule']}", f"{trap['count']:,} {what}{part}. {says}"))
+        text = (
+            f"{trap['explanation'][:1].upper()}{trap['explanation'][1:]}."
+            if trap["explanation"]
+            else ""
+        )
+        rows.append((f"  trap {trap['rule']}", f"{trap['count']:,} {what}{part}. {text}"))
     return rows
 
 

@@ -252,7 +252,7 @@ def live_rows(live: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         rows = [("now", text)]
     rows.append(("  message", live["message"]))
     collections = (live.get("collections") or {}).items()
-    rows.append(("  inactive", ", ".join(name for name, each in collections if each["resting"])))
+    rows.append(("  inactive", ", ".join(name for name, each in collections if each["paused"])))
     commit = live.get("last_commit")
     if commit:
         rows.append(("  last commit", f"entry {commit['entry']} at {commit['at']}"))

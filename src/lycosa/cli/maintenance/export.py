@@ -138,7 +138,7 @@ def _day(at_ms: int) -> date | None:
 def _library_text(report: LibraryReport) -> str:
     unread = ""
     if report.unreadable:
-        unread = f", {number_of(report.unreadable, 'older version')} no longer in the archive"
+        unread = f", {number_of(report.unreadable, 'older version')} not readable in the archive"
     total = (
         f"{number_of(report.documents, 'document')} in {number_of(report.files, 'file')}, "
         f"{number_of(report.languages, 'language')}, "
@@ -302,7 +302,13 @@ def _omitted(unreadable: Sequence[str]) -> str:
 
 def _markdown(report: MarkdownReport) -> Output:
     text = f"{number_of(report.pages, 'page')}, {format_size(report.bytes)}"
+    if report.removed:
+        text += f"\n{_removed(report.removed)}"
     return Output(report, text + _omitted(report.unreadable))
+
+
+def _removed(files: int) -> str:
+    return f"{number_of(files, 'file')} of removed pages removed"
 
 
 @app.command()
@@ -361,8 +367,10 @@ def mirror(
         f"open {report.start}",
     ]
     if report.unreadable:
-        omitted = f"{number_of(len(report.unreadable), 'file')} omitted, because decoding failed"
+        omitted = f"{number_of(len(report.unreadable), 'file')} omitted, because reading failed"
         lines.insert(1, f"{omitted}; the first: {report.unreadable[0]}")
+    if report.removed:
+        lines.insert(1, _removed(report.removed))
     return Output(report, "\n".join(lines))
 
 

@@ -129,7 +129,7 @@ def crawl_together(
     workspace = open_for(order)
     with workspace.own(order.command) as owner, ExitStack() as stack:
         state = workspace.state()
-        job, start = plan_crawl(order, workspace)
+        job, start = plan_crawl(order, workspace, clock)
         follower: IndexFollower | None = None
         stack.callback(lambda: follower.close() if follower else None)
         walk = WalkDriver(workspace, job, start, order.config, clock) if start is not None else None

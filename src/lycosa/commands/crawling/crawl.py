@@ -89,8 +89,12 @@ def open_for(order: CrawlOrder) -> Workspace:
     return Workspace.open(order.root) if order.start else Workspace.open_or_create(order.root)
 
 
-def plan_crawl(order: CrawlOrder, workspace: Workspace) -> tuple[Job, WalkStart | None]:
+def plan_crawl(
+    order: CrawlOrder, workspace: Workspace, clock: Clock
+) -> tuple[Job, WalkStart | None]:
     """Return the collection with its seeds, and the start of a walk or None.
+
+    The call fetches no URL again that it has visited, so that it ends.
 
     Raises:
         UsageError: the collection is paused, has no seeds, or the start is unknown.
@@ -105,7 +109,7 @@ def plan_crawl(order: CrawlOrder, workspace: Workspace) -> tuple[Job, WalkStart 
         raise _without_seeds(order)
     if start is not None and start.url:
         collection = recorded(collection, before)
-    return Job(collection, seeds), start
+    return Job(collection, seeds, clock.now_ms()), start
 
 
 def _without_seeds(order: CrawlOrder) -> UsageError:
@@ -139,7 +143,7 @@ def crawl(
     workspace = open_for(order)
     with workspace.own(order.command) as owner, ExitStack() as stack:
         require_no_leader(workspace.storage)
-        job, start = plan_crawl(order, workspace)
+        job, start = plan_crawl(order, workspace, clock)
         follower: IndexFollower | None = None
         stack.callback(lambda: follower.close() if follower else None)
         upkeep = Upkeep(workspace, order.config, clock)

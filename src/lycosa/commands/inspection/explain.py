@@ -204,7 +204,7 @@ def robots_facts(host: pl.DataFrame, url: str, user_agent: str) -> dict[str, Any
     if not entries:
         return {
             "origin": origin,
-            "says": Message("robots_unknown", "unknown: robots.txt has not been fetched"),
+            "explanation": Message("robots_unknown", "unknown: robots.txt has not been fetched"),
         }
     entry = entries[-1]
     verdict = robots_verdict(entry["status"], "" if entry["status"] else "no response")
@@ -220,7 +220,7 @@ def robots_facts(host: pl.DataFrame, url: str, user_agent: str) -> dict[str, Any
         allowed = verdict == "allow_all"
         return {
             **facts,
-            "says": everything if allowed else nothing,
+            "explanation": everything if allowed else nothing,
             "allowed": allowed,
             "unreachable": not allowed,
         }
@@ -229,7 +229,7 @@ def robots_facts(host: pl.DataFrame, url: str, user_agent: str) -> dict[str, Any
         **facts,
         "allowed": robots.allowed(url),
         "token": product_token(user_agent),
-        "says": Message("robots_allows", "allowed")
+        "explanation": Message("robots_allows", "allowed")
         if robots.allowed(url)
         else Message("robots_forbids", "not allowed"),
         "by": robots.line(url),
@@ -283,7 +283,9 @@ def trap_facts(counters: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         rule, part = counter["name"], ""
         if rule.startswith(_STOPPED):
             rule, _, part = rule.removeprefix(_STOPPED).partition(":")
-        facts.append({"rule": rule, "part": part, "count": counter["count"], "says": clause(rule)})
+        facts.append(
+            {"rule": rule, "part": part, "count": counter["count"], "explanation": clause(rule)}
+        )
     return facts
 
 

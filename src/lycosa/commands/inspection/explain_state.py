@@ -159,7 +159,7 @@ def collection_facts(crawl: StoredCrawl, name: str, url: str) -> dict[str, Any]:
     counts |= {} if collection.max_pages_per_domain is None else {"domain_pages": domain_pages}
     limit = collection.depth
     return {
-        "scope_says": assignment.gate.admission.explain(url),
+        "scope_check": assignment.gate.admission.explain(url),
         "depth_limit": Message("no_limit", "no limit") if limit is None else str(limit),
         "settings": {key: plain[key] for key in _SETTINGS if key in plain} | counts,
     }
@@ -187,7 +187,7 @@ def _due(
             )
         case explain_verdict.ROBOTS_UNREACHABLE:
             return verdict.at, Message(
-                "due_robots", "when robots.txt is requested again: {why}", why=robots["says"]
+                "due_robots", "when robots.txt is requested again: {why}", why=robots["explanation"]
             )
         case explain_verdict.ROBOTS_UNKNOWN:
             return 0, Message("due_robots_first", "as soon as robots.txt has been fetched")
@@ -219,7 +219,7 @@ def why(row: Mapping[str, Any]) -> str:
         )
     if state == "known" and reason:
         if reason.startswith("trap_") or reason in _REASONS:
-            return Message("put_off", "deferred ({reason}): {why}", reason=reason, why=meaning)
+            return Message("deferred", "deferred ({reason}): {why}", reason=reason, why=meaning)
         return Message(
             "last_failed",
             "the last attempt failed ({reason}); the next attempt is due at not_before",
@@ -359,5 +359,5 @@ def _refused_by_robots(robots: Mapping[str, Any]) -> str:
     return Message(
         "refused_robots",
         "refused (robots): robots.txt disallows it ({by})",
-        by=robots.get("by") or robots["says"],
+        by=robots.get("by") or robots["explanation"],
     )

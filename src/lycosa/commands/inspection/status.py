@@ -193,18 +193,18 @@ def waiting_for(urls: pl.LazyFrame, hosts: pl.LazyFrame, now_ms: int) -> pl.Lazy
 
     The reason is `due`, `host_paused`, or that of a row with a later `not_before`.
     """
-    resting = hosts.filter(
+    paused = hosts.filter(
         (pl.col("host") != "") & (pl.col("not_before").cast(pl.Int64) > now_ms)
-    ).select("host_key", rests=True)
+    ).select("host_key", paused=True)
     later = pl.col("not_before").cast(pl.Int64).fill_null(0) > now_ms
     what = (
         pl.when(later & (pl.col("reason") != ""))
         .then(pl.col("reason"))
-        .when(pl.col("rests"))
+        .when(pl.col("paused"))
         .then(pl.lit("host_paused"))
     )
     unvisited = urls.filter(pl.col("state") == UrlState.KNOWN.value).join(
-        resting, on="host_key", how="left"
+        paused, on="host_key", how="left"
     )
     return counted(unvisited.select(waits_for=what.otherwise(pl.lit("due"))), "waits_for")
 

@@ -57,7 +57,7 @@ def list_collections(workspace: Workspace, config: Config) -> list[CollectionSum
         pages, sites, size = (group.pages, group.sites, group.bytes) if group else (0, 0, 0)
         states = dict(sorted(urls.get(name, {}).items()))
         alone = on_disk.get(name, 0)
-        resting = name in paused_by_people
+        is_paused = name in paused_by_people
         ever = state.counters[f"pages.{name}"]
         summaries.append(
             CollectionSummary(
@@ -70,7 +70,7 @@ def list_collections(workspace: Workspace, config: Config) -> list[CollectionSum
                 states,
                 ever,
                 alone,
-                resting,
+                is_paused,
             )
         )
     return summaries

@@ -15,7 +15,7 @@ from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock
 from lycosa.core.host_row import HostRow
 from lycosa.core.records import Page, UrlId
-from lycosa.frontier.traps.detector import HostGroups, ObservedPage
+from lycosa.frontier.traps.detector import HostTrapDetector, ObservedPage
 from lycosa.hooks.plugins import Plugins
 from lycosa.store.log.state import LogState
 from lycosa.url.domain import Domains
@@ -40,7 +40,7 @@ PUT_OFF_MS = 7 * 86_400_000
 """A URL that a rule about content defers is checked again after this time."""
 
 # hosts with comparisons of pages; the rows of other hosts have only their stopped parts
-_BOOKS = 2_000
+_MAX_DETECTORS = 2_000
 _SIGNATURES = 100_000  # queries remembered to detect permutations; then the set is cleared
 _DAY_MS = 86_400_000
 # paths with many variants: the lines of their texts are compared
@@ -177,30 +177,30 @@ class HostTraps:
     """Content of each host's pages, and the parts of the host that it defers."""
 
     def __init__(self) -> None:
-        self._books: dict[int, HostGroups] = {}  # the last used one last
+        self._detectors: dict[int, HostTrapDetector] = {}  # the last used one last
 
     def holds(self, host: HostRow, url: str) -> str:
         """Return the rule by which a URL is deferred, or ""."""
-        book = self._books.get(host.host_key)
-        if book is None and not host.traps:
+        detector = self._detectors.get(host.host_key)
+        if detector is None and not host.traps:
             return ""
-        book = self._book(host)
-        if not book.has_stopped:
+        detector = self._detector(host)
+        if not detector.has_stopped:
             return ""  # nearly all hosts
-        verdict = book.verdict(_path(url))
+        verdict = detector.verdict(_path(url))
         return "" if verdict.admit else verdict.rule
 
     def count(self, host: HostRow, rule: str) -> None:
         """Count a deferred URL in the host's row."""
-        book = self._book(host)
-        book.count(rule)
-        host.record_traps(book.counters())
+        detector = self._detector(host)
+        detector.count(rule)
+        host.record_traps(detector.counters())
 
     def observe(self, host: HostRow, identity: UrlId, page: Page, status: int) -> None:
         """Record the content of a visited page."""
-        book = self._book(host)
+        detector = self._detector(host)
         path = _path(identity.url)
-        book.observe(
+        detector.observe(
             path,
             ObservedPage(
                 simhash=page.simhash,
@@ -212,17 +212,17 @@ class HostTraps:
                 text=page.text if _VARIES.search(path) else "",
             ),
         )
-        if book.has_stopped or host.traps:
-            host.record_traps(book.counters())
+        if detector.has_stopped or host.traps:
+            host.record_traps(detector.counters())
 
-    def _book(self, host: HostRow) -> HostGroups:
-        book = self._books.pop(host.host_key, None)
-        if book is None:
-            book = HostGroups.from_counters(host.traps)
-            if len(self._books) >= _BOOKS:
-                del self._books[next(iter(self._books))]
-        self._books[host.host_key] = book
-        return book
+    def _detector(self, host: HostRow) -> HostTrapDetector:
+        detector = self._detectors.pop(host.host_key, None)
+        if detector is None:
+            detector = HostTrapDetector.from_counters(host.traps)
+            if len(self._detectors) >= _MAX_DETECTORS:
+                del self._detectors[next(iter(self._detectors))]
+        self._detectors[host.host_key] = detector
+        return detector
 
 
 def _path(url: str) -> str:

@@ -97,7 +97,7 @@ class ResponseProcessor:
         self._robots = RobotsProcessor(crawl, discovery, self._rest)
         self._retries = fetch.retries
         self._clock = crawl.clock
-        self._aside: dict[int, _UnparsedDocument] = {}  # by `id` of the exchange
+        self._unparsed_documents: dict[int, _UnparsedDocument] = {}  # by `id` of the exchange
         self._unparsed: Counter[int] = Counter()  # documents that are being parsed, by host
 
     def process(self, exchange: Exchange, task: Task, replayed: Replayed | None = None) -> None:
@@ -107,10 +107,10 @@ class ResponseProcessor:
         verdict = self._judge(exchange, headers, task)
         first = task.rows[0] if task.rows else None
         name = first.collection if first else task.collection or self._collection_of(task)
-        aside = self._aside.pop(id(exchange), None)
-        if aside is not None:
+        unparsed = self._unparsed_documents.pop(id(exchange), None)
+        if unparsed is not None:
             crawl.hosts.queue(task.identity)  # the host may have been parked since
-        archived = aside or (replayed.visit if replayed is not None else None)
+        archived = unparsed or (replayed.visit if replayed is not None else None)
         record_id = archived.record_id if archived is not None else ""
         visit = build_visit(exchange, headers, task, name, record_id)
         if verdict.outcome is FetchOutcome.REDIRECT:
@@ -137,7 +137,7 @@ class ResponseProcessor:
             crawl.in_flight.pop(task.key, None)
             self._rows.process(exchange, headers, task, visit, verdict, revisit_of)
         self._host_row(task).add_bytes(len(exchange.body))
-        if aside is None or not aside.booked:
+        if unparsed is None or not unparsed.booked:
             self._rest.book(task, exchange, verdict, visit.server)
         if verdict.reason == FetchError.NAME_UNKNOWN:
             self._rest.rest(crawl.frontier.hosts[task.identity.host_key], _UNKNOWN_NAME_MS)
@@ -146,8 +146,8 @@ class ResponseProcessor:
             or any(row.depth == 0 and not row.operation for row in task.rows)
         ):
             self._note_failure(exchange, task, verdict, visit.redirect_to)
-        if aside is not None:
-            self._finish_unparsed(aside, task)
+        if unparsed is not None:
+            self._finish_unparsed(unparsed, task)
 
     def archive_unparsed(
         self, exchange: Exchange, task: Task, *, to_render: bool = False
@@ -176,7 +176,7 @@ class ResponseProcessor:
         crawl.buffer.unparsed.archive(exchange, visit)
         key = task.identity.host_key
         booked = to_render or self._unparsed[key] < _MAX_UNPARSED_PER_HOST
-        self._aside[id(exchange)] = _UnparsedDocument(visit.record_id, booked)
+        self._unparsed_documents[id(exchange)] = _UnparsedDocument(visit.record_id, booked)
         self._unparsed[key] += 1
         for row in task.rows:
             crawl.assignments[row.collection].unparsed += 1
@@ -242,9 +242,9 @@ class ResponseProcessor:
                     "choose another scope",
                 )
 
-    def _finish_unparsed(self, aside: _UnparsedDocument, task: Task) -> None:
+    def _finish_unparsed(self, unparsed: _UnparsedDocument, task: Task) -> None:
         crawl, key = self.crawl, task.identity.host_key
-        crawl.buffer.unparsed.moved(aside.record_id, crawl.buffer.cuts + 1)
+        crawl.buffer.unparsed.moved(unparsed.record_id, crawl.buffer.cuts + 1)
         self._unparsed[key] -= 1
         if not self._unparsed[key]:
             del self._unparsed[key]

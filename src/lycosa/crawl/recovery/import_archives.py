@@ -203,7 +203,7 @@ class Importer:
     def _take(self, capture: ImportedCapture, identity: UrlId, stored: _StoredRows) -> bool:
         """Import a capture.
 
-        Returns False for a deferred revisit, which waits for its original.
+        Returns False if it is skipped, or a deferred revisit, which waits for its original.
         """
         capture.limit_date(self._crawl.clock.now_ms())
         kind = _kind(capture, identity.url)
@@ -214,8 +214,7 @@ class Importer:
             if revisit_of is None:
                 self._deferred.append(capture)
                 return False
-        self._absorb(capture, identity, kind, stored, revisit_of)
-        return True
+        return self._absorb(capture, identity, kind, stored, revisit_of)
 
     def _absorb(
         self,
@@ -224,13 +223,18 @@ class Importer:
         kind: str,
         stored: _StoredRows,
         revisit_of: Revisited | None,
-    ) -> None:
-        self._recent[capture.record_id] = True
+    ) -> bool:
+        """Archive and process a capture; return whether it is not skipped."""
         exchange = capture.exchange(identity.url, kind)
         visit = self._visit(capture, identity)
         replayed = Replayed(visit, revisit_of)
         origin = url_origin(identity.url)
-        if kind != VisitKind.PAGE:
+        row = self._enter(identity, visit, stored) if kind == VisitKind.PAGE else None
+        if row is None and kind == VisitKind.PAGE:
+            self._leave_out("key_collision")
+            return False
+        self._recent[capture.record_id] = True
+        if row is None:
             # requests other than for pages are only archived: the next crawl sends its own
             row_of_collection = UrlRow(
                 identity, self._collection, visit.depth, referrer=visit.referrer
@@ -241,17 +245,13 @@ class Importer:
                 replayed,
             )
             self.report.count_imported(0)
-            return
-        row = self._enter(identity, visit, stored)
-        if row is None:
-            self._leave_out("key_collision")
-            return
+            return True
         task = Task(identity, (row,), origin, VisitKind.PAGE, visit.attempt)
         if row.visited_at >= exchange.started_at:
             # older than the last visit: only archived
             self._processor.record(exchange, task, replayed)
             self.report.count_imported(0)
-            return
+            return True
         if exchange.status in REDIRECTS:
             self._note_redirect(row, visit.redirect_to)
         queue = self._crawl.hosts.queue(identity)
@@ -262,6 +262,7 @@ class Importer:
         if capture.own is None:  # the latency of the capture is unknown
             queue.restore_latency(latency, latency_ms)
         self.report.count_imported(self._crawl.progress.pages - pages)
+        return True
 
     def _visit(self, capture: ImportedCapture, identity: UrlId) -> Visit:
         """Return the visit of this program, or one reconstructed from the record."""

@@ -51,10 +51,12 @@ def submit(
     operation for the pages and all pages reachable from them (`lycosa.crawl.policy.operations`).
 
     Raises:
-        UsageError: the collection is ambiguous, or a URL cannot be used, is outside its scope, or
-        is excluded.
+        UsageError: the collection is ambiguous, there is no URL, or one cannot be used, is outside
+        its scope, or is excluded.
         WorkspaceError: there is no workspace, or it is damaged.
     """
+    if not urls:
+        raise UsageError("nothing was submitted: specify at least one URL")
     clock = SystemClock()
     workspace = Workspace.open_or_create(root) if config.collection else Workspace.open(root)
     state = workspace.state()

@@ -92,7 +92,7 @@ class WorkerStatus:
 
     progress: Progress
     collections: Mapping[str, tuple[int, int]]
-    resting: frozenset[str]
+    paused: frozenset[str]
     rate: float = 0.0
     message: str = ""
     last_commit: tuple[int, str] | None = None  # entry, at
@@ -109,10 +109,10 @@ def figures(statuses: Iterable[WorkerStatus]) -> dict[str, Any]:
     collections: dict[str, dict[str, Any]] = {}
     for each in columns:
         for name, (pages, in_flight) in each.collections.items():
-            row = collections.setdefault(name, {"pages": 0, "in_flight": 0, "resting": False})
+            row = collections.setdefault(name, {"pages": 0, "in_flight": 0, "paused": False})
             row["pages"] += pages
             row["in_flight"] += in_flight
-            row["resting"] = row["resting"] or name in each.resting
+            row["paused"] = row["paused"] or name in each.paused
     last = max((each.last_commit for each in columns if each.last_commit is not None), default=None)
     return {
         "pages": progress.pages,
@@ -174,7 +174,7 @@ def live_status(root: str) -> dict[str, Any] | None:
     Keys: `daemon` and `pid` (processes: the daemon and its worker, 0 if there is none now), `since`
     (start of the worker and its counters; without a worker, of the daemon), `written_at`, `pages`,
     `visits`, `rate` (pages a second over the last minute), `queue`, `hosts`, `in_flight`, `errors`
-    (by kind), `collections` (by name: `pages` ever held, `in_flight`, `resting`), `message` (why
+    (by kind), `collections` (by name: `pages` ever held, `in_flight`, `paused`), `message` (why
     nothing is fetched; "" without problems), `last_commit` (`entry`, `at`; null before the first),
     `bad` (invalid collections, with the reason). The worker's counters are missing without a
     worker.

@@ -92,7 +92,7 @@ class Assignment:
         return self.depth_of(identity) is not None
 
 
-def recrawl_rules(collection: Collection) -> RecrawlRules:
+def recrawl_rules(collection: Collection, once_since_ms: int | None = None) -> RecrawlRules:
     """Return a collection's settings as the rules of its schedule.
 
     Until the schedule is computed, `fresh` fetches nothing again.
@@ -106,6 +106,7 @@ def recrawl_rules(collection: Collection) -> RecrawlRules:
         daily_at=int(hours) * 60 + int(minutes),
         budget_per_day=collection.fetches_per_day,
         threshold=math.inf,
+        once_since_ms=once_since_ms,
     )
 
 

@@ -188,7 +188,12 @@ def _make_scheduler(
 ) -> Scheduler:
     collections = [job.collection for job in jobs]
     agenda = Agenda(
-        {each.name: recrawl_rules(each) for each in collections if not each.paused}, data.clock
+        {
+            job.collection.name: recrawl_rules(job.collection, job.once_since_ms)
+            for job in jobs
+            if not job.collection.paused
+        },
+        data.clock,
     )
     pending = Pending(
         buffer.pending_urls,

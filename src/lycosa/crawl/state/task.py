@@ -34,10 +34,14 @@ class Task:
 
 @dataclass(slots=True, frozen=True)
 class Job:
-    """A collection to be crawled, with its seeds of this and earlier calls."""
+    """A collection to be crawled, with its seeds of this and earlier calls.
+
+    `once_since_ms`: URLs that were visited since this time are not fetched again; None: they are.
+    """
 
     collection: Collection
     seeds: tuple[str, ...]
+    once_since_ms: int | None = None
 
 
 _HEADER_LIMIT = 1_000

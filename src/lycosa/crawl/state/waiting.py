@@ -65,9 +65,9 @@ def waiting_by_partition(
     The directory has the counts of parked hosts, the rows of active hosts have theirs.
     """
     used = slice(0, len(directory))
-    resting = np.where(directory.active[used], 0, directory.waiting[used])
+    waiting = np.where(directory.active[used], 0, directory.waiting[used])
     counts = np.bincount(
-        directory.partition[used], weights=resting, minlength=held_partitions.total
+        directory.partition[used], weights=waiting, minlength=held_partitions.total
     ).astype(np.int64)
     for queue in frontier.hosts.values():
         counts[queue.row.partition] += queue.row.known

@@ -127,12 +127,12 @@ class OpenSearch:
             )
 
     def _document(
-        self, trouble: str, method: str, path: str, body: bytes | None = None
+        self, problem: str, method: str, path: str, body: bytes | None = None
     ) -> dict[str, Any]:
         response = self._client.request(method, f"{self._path}/{path}", body)
         document = response.document()
         if response.status != 200 or document is None:
-            raise _unexpected(trouble, response)
+            raise _unexpected(problem, response)
         return document
 
 
@@ -264,8 +264,8 @@ def _sent(client: BulkClient, path: str, body: bytes) -> dict[str, Any]:
     return response.document() or {}
 
 
-def _unexpected(trouble: str, response: BulkResponse) -> WorkError:
-    return WorkError(f"{trouble}: the server returned HTTP {response.status}: {response.excerpt}")
+def _unexpected(problem: str, response: BulkResponse) -> WorkError:
+    return WorkError(f"{problem}: the server returned HTTP {response.status}: {response.excerpt}")
 
 
 # Lucene's longest term has 32,766 bytes

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from lycosa.archive.warc.reader import read_response
+from lycosa.core.errors import ArchiveError
 from lycosa.core.records import Exchange, Link, Page, VisitKind
 from lycosa.crawl.processing.page_reader import ParseFunction
 from lycosa.export.declared import DECLARED, exported
@@ -44,7 +45,7 @@ def documents(
     linked: bool,
 ) -> LibraryDocuments:
     """Return the documents of rows of `lycosa.export.library.editions.editions`. `locate` returns
-    the path of a file of the workspace. Raises ArchiveError: a record is damaged.
+    the path of a file of the workspace.
     """
     columns = [*PLACE, "library", "day", "at", "seen_in", *fields]
     old = chosen.filter(~pl.col("live"))
@@ -113,10 +114,13 @@ def _no_links() -> pl.DataFrame:
 def _parse_record(
     row: dict[str, Any], parse: ParseFunction, locate: Callable[[str], str]
 ) -> Page | None:
-    """Return the page of an older version; None without a record, or if it has noindex."""
+    """Return the page of an older version; None without a readable record, or with noindex."""
     if not row["warc_file"]:
         return None
-    response = read_response(locate(row["warc_file"]), row["warc_offset"], row["warc_length"])
+    try:
+        response = read_response(locate(row["warc_file"]), row["warc_offset"], row["warc_length"])
+    except (ArchiveError, FileNotFoundError):
+        return None
     if not response.head or response.headers.get("warc-type") == "revisit":
         return None
     exchange = Exchange(

@@ -18,6 +18,7 @@ from typing import Any
 import polars as pl
 
 from lycosa.config.settings import Config
+from lycosa.core.parameters import check_period
 from lycosa.core.records import UrlState, VisitKind
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.schema import SORT
@@ -53,6 +54,9 @@ class LibrarySelection:
     """The part of the library to export; empty: all. `since` and `until` are inclusive.
 
     `languages`: collection -> language of its pages; others have their identified language.
+
+    Raises:
+        UsageError: `since` is later than `until`.
     """
 
     language: str = ""
@@ -61,6 +65,9 @@ class LibrarySelection:
     until: date | None = None
     full: bool = False
     languages: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_period(self.since, self.until)
 
 
 def editions(

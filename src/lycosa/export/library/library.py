@@ -75,7 +75,7 @@ class LibraryReport:
     """Result of an export.
 
     `unchanged`: days of the selection that were already exported; `resumed_files`: already exported
-    files of other days; `unreadable`: older versions that are no longer in the archive.
+    files of other days; `unreadable`: older versions that cannot be read from the archive.
     """
 
     target: str = ""
@@ -126,7 +126,6 @@ def export_library(
     Raises:
         WorkError: the target cannot be written, or another export writes there; complete files
             remain.
-        ArchiveError: a record is damaged.
         FileNotFoundError: a replaced table file was deleted meanwhile; call again.
     """
     folder = Path(target) / kind.name

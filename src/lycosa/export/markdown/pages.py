@@ -20,6 +20,7 @@ from lycosa.crawl.documents.pool import document_reader
 from lycosa.crawl.documents.wire import DocumentLimits
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.export.mirror.file_names import file_names
+from lycosa.export.mirror.written_files import WrittenFiles
 from lycosa.http.decode import parse_head
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.page.markdown import text_markdown
@@ -46,13 +47,15 @@ _IDENTITY = ["collection", "host_key", "url_key"]
 class MarkdownReport:
     """Result of an export.
 
-    `unreadable`: URLs with damaged or missing responses in the archive.
+    `unreadable`: URLs with damaged or missing responses in the archive; `removed`: files of an
+    earlier export whose pages are gone.
     """
 
     folder: Path
     pages: int
     bytes: int
     unreadable: list[str] = field(default_factory=list)
+    removed: int = 0
 
 
 class MarkdownPage(NamedTuple):
@@ -295,7 +298,7 @@ def export_markdown(
     """Write each page to `target/HOST/PATH.md`, with front matter.
 
     It has URL, title, type, language, dates, and the digest of the text. Files that would not
-    change are not written.
+    change are not written. Files that an earlier call wrote for removed pages are removed.
 
     Raises:
         UsageError: see `markdown_pages`.
@@ -314,13 +317,17 @@ def export_markdown(
         documents=documents,
         unreadable=unreadable,
     )
+    files = WrittenFiles(folder, os.path.abspath(workspace.root), "markdown", site, collection)
     with write_errors(folder, "run the same command again"):
         for page in pages:
             data = page.with_front_matter().encode()
-            _write(folder / names[page.url], data)
+            files.write(names[page.url], data)
             count += 1
             size += len(data)
-    return MarkdownReport(folder, count, size, unreadable)
+        for url in unreadable:
+            files.keep(names[url])
+        removed = files.finish()
+    return MarkdownReport(folder, count, size, unreadable, removed)
 
 
 def export_llms(
@@ -360,8 +367,9 @@ def export_llms(
         f"# {page.title or page.url}\n\nSource: {page.url}\n\n{page.markdown}" for page in pages
     )
     with write_errors(folder):
-        _write(folder / "llms.txt", index.encode())
-        _write(folder / "llms-full.txt", full.encode())
+        files = WrittenFiles(folder)
+        files.write("llms.txt", index.encode())
+        files.write("llms-full.txt", full.encode())
     return MarkdownReport(folder, len(pages), len(index.encode()) + len(full.encode()), unreadable)
 
 
@@ -373,15 +381,3 @@ def _section(url: str) -> str:
     """Return the name of a section: the first folder of the path."""
     first, _, rest = urlsplit(url).path.lstrip("/").partition("/")
     return first.replace("-", " ").replace("_", " ").title() if rest else "Pages"
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file completely or not at all, unless it has this content already."""
-    try:
-        if path.stat().st_size == len(data) and path.read_bytes() == data:
-            return
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(".part~")
-    part.write_bytes(data)
-    os.replace(part, path)

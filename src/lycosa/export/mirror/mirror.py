@@ -18,10 +18,11 @@ import polars as pl
 
 from lycosa.archive.warc.reader import read_response
 from lycosa.config.settings import Collection
-from lycosa.core.errors import UsageError
+from lycosa.core.errors import ArchiveError, UsageError
 from lycosa.core.records import Exchange, LinkKind, UrlState, VisitKind
 from lycosa.export.mirror.file_names import file_names, is_known
 from lycosa.export.mirror.rewrite import rewrite_css, rewrite_html
+from lycosa.export.mirror.written_files import WrittenFiles
 from lycosa.http.decode import decode_with, parse_head
 from lycosa.page.directory_listing import LISTINGS, read_listing
 from lycosa.page.media import MediaFormat, format_of
@@ -40,7 +41,8 @@ _REQUISITES = [LinkKind.IMAGE.value, LinkKind.REQUISITE.value]
 class MirrorReport:
     """Result of an export.
 
-    `start`: the file to open first; `unreadable`: URLs with bodies that cannot be decoded.
+    `start`: the file to open first; `removed`: files of an earlier export whose pages are gone;
+    `unreadable`: URLs whose response cannot be read from the archive, or not be decoded.
     """
 
     folder: Path
@@ -49,6 +51,7 @@ class MirrorReport:
     files: int = 0
     pages: int = 0
     bytes: int = 0
+    removed: int = 0
     unreadable: list[str] = field(default_factory=list)
 
     def add(self, size: int, *, page: bool) -> None:
@@ -56,6 +59,9 @@ class MirrorReport:
         self.files += 1
         self.pages += page
         self.bytes += size
+
+    def add_removed(self, files: int) -> None:
+        self.removed += files
 
 
 class _Capture(NamedTuple):
@@ -74,13 +80,12 @@ def export_mirror(
 
     Archived images, style sheets and scripts of other hosts that its pages need are included.
     Redirecting URLs have no file: links lead to their targets. Each file appears completely or not
-    at all; other files of the folder do not change.
+    at all. Files that an earlier call wrote for removed pages are removed; others do not change.
 
     Raises:
         UsageError: `site` is invalid, it has no captures, or it is in several collections and
             `collection` is empty.
         WorkError: the folder cannot be written.
-        ArchiveError: a record is damaged or missing.
     """
     tables = LiveTables(workspace)
     parsed_site = site_name(site)
@@ -99,6 +104,7 @@ def export_mirror(
     folder = Path(target)
     start = folder / names[_start_url(captures, parsed_site)]
     report = MirrorReport(folder, start, len(redirects))
+    files = WrittenFiles(folder, os.path.abspath(workspace.root), "mirror", str(parsed_site), name)
 
     def find(url: str) -> str | None:
         """Return the path of a URL's file, following redirects."""
@@ -113,12 +119,18 @@ def export_mirror(
 
     with write_errors(folder, "run the same command again"):
         for capture in captures:
-            body = _body(workspace, capture, names[capture.url], find)
+            path = names[capture.url]
+            try:
+                body = _body(workspace, capture, path, find)
+            except (ArchiveError, FileNotFoundError):
+                body = None
             if body is None:
                 report.unreadable.append(capture.url)
+                files.keep(path)
                 continue
-            _write(folder / names[capture.url], body)
+            files.write(path, body)
             report.add(len(body), page=bool(capture.charset))
+        report.add_removed(files.finish())
     return report
 
 
@@ -285,10 +297,3 @@ def _relative(folder: list[str], path: str) -> str:
         shared += 1
     names = [quote(step, safe="@!$&'()*+,;=-._~") for step in steps[shared:]]
     return "/".join([".."] * (len(folder) - shared) + names)
-
-
-def _write(path: Path, body: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(".part~")
-    aside.write_bytes(body)
-    os.replace(aside, path)

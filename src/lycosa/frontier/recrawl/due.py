@@ -91,6 +91,7 @@ class RecrawlRules:
     failed_longest_ms: int = 7 * DAY_MS
     gone_first_ms: int = DAY_MS  # after a page was gone for the first time; doubled each time
     gone_longest_ms: int = 30 * DAY_MS  # the last check is after this time
+    once_since_ms: int | None = None  # URLs that were visited since then are not due; None: all
 
     def __post_init__(self) -> None:
         above_zero = (
@@ -134,6 +135,8 @@ def due_at(rules: RecrawlRules, row: UrlRow, now: int | None = None) -> int | No
         not_before = 0
     if state == UrlState.KNOWN:
         return max(not_before, 0)
+    if _is_repetition(rules, visited_at, now):
+        return None
     policy = POLICIES[rules.policy]
     if state != UrlState.GONE:
         wait = policy.wait(rules, row)
@@ -169,6 +172,8 @@ def due_expr(rules: RecrawlRules, now: int | None = None) -> pl.Expr:
         again = pl.when(visited_at > now + wait).then(0).otherwise(again)
     again = again.clip(lower_bound=not_before)
     is_stored = state.is_in([UrlState.VISITED.value, UrlState.GONE.value])
+    if rules.once_since_ms is not None:
+        is_stored &= ~visited_at.is_between(rules.once_since_ms, visited_at if now is None else now)
     return (
         pl.when(state == UrlState.KNOWN.value)
         .then(not_before)
@@ -203,7 +208,7 @@ def on_link(
     if state == UrlState.GONE:
         least = max(least, _gone_wait(rules, fails) or rules.gone_longest_ms)
     # a visit in the future was recorded by a wrong clock
-    old = not -least <= now - visited_at <= least
+    old = not -least <= now - visited_at <= least and not _is_repetition(rules, visited_at, now)
     return (
         LinkAction.QUEUE
         if rules.policy is Policy.AGE and rules.on_link and old
@@ -243,6 +248,11 @@ def weights_and_rates(
     return np.where(weight > 0, weight, by_depth), np.where(
         changes > 0, changes, rules.default_rate
     )
+
+
+def _is_repetition(rules: RecrawlRules, visited_at: int, now: int | None) -> bool:
+    since = rules.once_since_ms
+    return since is not None and since <= visited_at <= (visited_at if now is None else now)
 
 
 def _gone_wait(rules: RecrawlRules, fails: int) -> int | None:

@@ -139,7 +139,7 @@ _OPEN: Final = TrapVerdict(True)
 
 
 @dataclass(slots=True)
-class HostGroups:
+class HostTrapDetector:
     """The groups of one host: 0.5 KB at first, at most 200 KB. May be dropped at any time."""
 
     groups: dict[str, TrapGroup] = field(default_factory=dict)  # the last used one last
@@ -314,7 +314,7 @@ class HostGroups:
         return dict(self.refused) | dict(list(stopped.items())[-_MAX_STORED:])
 
     @classmethod
-    def from_counters(cls, counters: Mapping[str, int]) -> HostGroups:
+    def from_counters(cls, counters: Mapping[str, int]) -> HostTrapDetector:
         """Restore the state that `counters` returned. Stopped groups are probed from the start."""
         groups = cls()
         for name, count in counters.items():

@@ -58,7 +58,7 @@ _ENCODINGS = {
     "tr": "cp1254",
     "yi": "cp1255",
 }
-_SIGNS_AS_SPACE = "lycosa-signs-as-space"
+_SYMBOLS_AS_SPACE = "lycosa-symbols-as-space"
 _FOLDED = 0x10000  # code points below this are folded
 _FOLDABLE = re.compile("[\u00aa-\u024f\u0370-\u052f\u1e00-\u1fff\uff21-\uff5a]")
 _FULL_WIDTH = 0xFEE0  # distance of the full-width forms from ASCII
@@ -233,7 +233,7 @@ class Highlighter:
             return text.lower()
         encoding = _ENCODINGS.get(self._analyzer.language, "cp1252")
         try:
-            encoded = text.encode(encoding, _SIGNS_AS_SPACE)
+            encoded = text.encode(encoding, _SYMBOLS_AS_SPACE)
         except UnicodeEncodeError:
             return text.translate(_folding())
         return encoded.translate(_folding_bytes(encoding)).decode(encoding, "replace")
@@ -319,7 +319,7 @@ def _symbols_as_space(error: UnicodeError) -> tuple[str, int]:
     return " " * (error.end - error.start), error.end
 
 
-codecs.register_error(_SIGNS_AS_SPACE, _symbols_as_space)
+codecs.register_error(_SYMBOLS_AS_SPACE, _symbols_as_space)
 
 
 def _written(surface: str) -> str:

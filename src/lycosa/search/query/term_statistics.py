@@ -26,6 +26,7 @@ from icu4py.breakers import WordBreaker
 
 from lycosa.core.dataclass import doc
 from lycosa.core.errors import WorkspaceError
+from lycosa.core.parameters import check_period
 from lycosa.core.units import format_time
 from lycosa.store.tables.live import LiveTables, read_live
 from lycosa.text.function_words import SPACELESS
@@ -70,6 +71,9 @@ class TermsRequest:
     """The words to count. Times in ms since 1970 UTC, of publication or else of the fetch; `until`
     is exclusive. `host` includes its subdomains. `rising`: only rising words, strongest first;
     `period_ms`: age of the newest pages.
+
+    Raises:
+        UsageError: `since` is later than `until`.
     """
 
     count: int = 50
@@ -81,6 +85,9 @@ class TermsRequest:
     rising: bool = False
     period_ms: int = WEEK_MS
     stop_words: bool = False  # include them
+
+    def __post_init__(self) -> None:
+        check_period(self.since, self.until, format_time)
 
 
 @dataclass(slots=True, frozen=True)

@@ -42,7 +42,7 @@ LABELS: Mapping[str, str] = {
     "claim": message("probability of a change (from sitemap or feed)"),
     "silence": message("probability that a change is announced"),
     "history": message("change statistics"),
-    "scope_says": message("scope check"),
+    "scope_check": message("scope check"),
     "refused_by": message("refused by"),
     "verdict": message("action now"),
     "verdict_reason": message("reason of the action"),
@@ -59,7 +59,7 @@ LABELS: Mapping[str, str] = {
     "expires_at": message("cached until"),
     "allowed": message("fetching allowed"),
     "token": message("product token"),
-    "says": message("verdict"),
+    "explanation": message("verdict"),
     "by": message("matching rule"),
     "crawl_delay_ms": message("Crawl-delay (ms)"),
     # the host's clock

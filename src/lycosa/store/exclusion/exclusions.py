@@ -12,6 +12,7 @@ from dataclasses import field
 
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
+from lycosa.url.domain import is_public_suffix
 from lycosa.url.normalise import normalise
 from lycosa.url.scope import hostname
 from lycosa.url.site_name import site_name
@@ -55,6 +56,11 @@ def parse_rule(text: str) -> str:
                 )
             if ":" in value.rpartition("]")[2]:
                 raise UsageError(f"{kind}: applies to all ports; for one, write HOST:PORT")
+            if kind == DOMAIN and is_public_suffix(name):
+                raise UsageError(
+                    f"{name} is a public suffix, and all sites below it would be excluded "
+                    f"permanently; write the domain of one site, as in domain:example.{name}"
+                )
             return f"{kind}:{name}"
     except UsageError as error:
         raise UsageError(f"{text!r} is not an exclusion: {error}") from None

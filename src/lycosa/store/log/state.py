@@ -184,7 +184,7 @@ class LogState:
             "counters": dict(sorted(self.counters.items())),
             "settings": self.settings,
             "exclusions": self.exclusions.rules,
-            "unfruitful": {
+            "failed_claims": {
                 str(partition): count
                 for partition, count in sorted(self._failed_claims.items())
                 if count
@@ -359,7 +359,7 @@ class LogState:
             for rule, entry in document["exclusions"].items():
                 self.exclusions.add([rule], entry)
             self._failed_claims = {
-                int(partition): count for partition, count in document["unfruitful"].items()
+                int(partition): count for partition, count in document["failed_claims"].items()
             }
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise NewerError(

@@ -52,9 +52,9 @@ class FileCache:
     def limit(self, size: int) -> None:
         """Set the bound for all processes of this machine."""
         self._files.mkdir(parents=True, exist_ok=True)
-        aside = self._limit_file.with_name(f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")
-        aside.write_text(str(size))
-        os.replace(aside, self._limit_file)
+        temporary = self._limit_file.with_name(f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")
+        temporary.write_text(str(size))
+        os.replace(temporary, self._limit_file)
 
     def path(self, relative: str) -> str:
         """Return the path of a file's copy, whether it exists or not."""
@@ -78,11 +78,11 @@ class FileCache:
             Errors of `download`.
         """
         path = self.path(relative)
-        aside = self._aside(path)
+        temporary = self._temporary_path(path)
         try:
-            download(aside)
-            fetched = os.stat(aside).st_size
-            if fetched != size or (digest and file_digest(aside) != digest):
+            download(temporary)
+            fetched = os.stat(temporary).st_size
+            if fetched != size or (digest and file_digest(temporary) != digest):
                 what = (
                     f"it has {fetched} bytes, but {size} according to the log"
                     if fetched != size
@@ -91,9 +91,9 @@ class FileCache:
                 raise WorkspaceError(
                     f"{relative} differs from its log entry: {what}; run `lycosa check`"
                 )
-            os.replace(aside, path)
+            os.replace(temporary, path)
         finally:
-            Path(aside).unlink(missing_ok=True)
+            Path(temporary).unlink(missing_ok=True)
         self._mark(path)
         self._count(fetched)
         return path
@@ -109,14 +109,14 @@ class FileCache:
         except (FileExistsError, FileNotFoundError):
             return self.find(relative)
         except OSError:  # no hard links
-            aside = self._aside(path)
+            temporary = self._temporary_path(path)
             try:
-                shutil.copyfile(source, aside)
-                os.replace(aside, path)
+                shutil.copyfile(source, temporary)
+                os.replace(temporary, path)
             except FileNotFoundError:
                 return self.find(relative)
             finally:
-                Path(aside).unlink(missing_ok=True)
+                Path(temporary).unlink(missing_ok=True)
         os.utime(path)
         self._mark(path)
         self._count(os.stat(path).st_size)
@@ -195,7 +195,7 @@ class FileCache:
         except (FileNotFoundError, ValueError):
             return DEFAULT_BYTES
 
-    def _aside(self, path: str) -> str:
+    def _temporary_path(self, path: str) -> str:
         folder = os.path.dirname(path)
         os.makedirs(folder, exist_ok=True)
         return os.path.join(folder, f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")

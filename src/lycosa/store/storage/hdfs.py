@@ -2,8 +2,8 @@
 
 The user is HADOOP_USER_NAME, or HADOOP_DELEGATION_TOKEN contains a token. The NameNode redirects
 readers and writers to a DataNode, for a while also to a dead one: then the request is repeated
-without that address. A file is durable when HDFS has closed it: all of its replicas are in memory,
-or on disk with `dfs.datanode.synconclose`.
+without the addresses that have failed. A file is durable when HDFS has closed it: all of its
+replicas are in memory, or on disk with `dfs.datanode.synconclose`.
 """
 
 from __future__ import annotations
@@ -73,33 +73,33 @@ class HdfsStorage(RemoteStorage):
         If the response to the rename is lost, the file aside is deleted: that fails exactly if it
         was renamed.
         """
-        aside = self._aside(relative)
-        self._write(aside, content)
+        temporary = self._temporary_path(relative)
+        self._write(temporary, content)
         try:
             done = self._guarded(
                 relative,
                 lambda: self._client._call(
-                    "RENAME", "put", aside, destination=self._at(relative)
+                    "RENAME", "put", temporary, destination=self._at(relative)
                 ).json()["boolean"],
             )
         except StorageError:
-            if self._delete(aside):
+            if self._delete(temporary):
                 raise
             return True
         if not done:
-            self._delete(aside)
+            self._delete(temporary)
         return bool(done)
 
     def replace(
         self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False
     ) -> None:
-        aside = self._aside(relative)
-        self._write(aside, content)
+        temporary = self._temporary_path(relative)
+        self._write(temporary, content)
         target = self._at(relative)
         self._guarded(
             relative,
             lambda: self._client._call(
-                "RENAME", "put", aside, destination=target, renameoptions="OVERWRITE"
+                "RENAME", "put", temporary, destination=target, renameoptions="OVERWRITE"
             ),
         )
 
@@ -218,7 +218,7 @@ class HdfsStorage(RemoteStorage):
         path = inside(relative, self.root).strip("/")
         return self._path if path in ("", ".") else f"{self._path}/{path}"
 
-    def _aside(self, relative: str) -> str:
+    def _temporary_path(self, relative: str) -> str:
         return f"{os.path.dirname(self._at(relative))}/.{uuid.uuid4().hex}{ASIDE_SUFFIX}"
 
     @property
@@ -247,14 +247,16 @@ class HdfsStorage(RemoteStorage):
         method = "put" if operation == "CREATE" else "get"
 
         def once() -> requests.Response:
-            redirect_answer: requests.Response = self._client._call(
-                operation,
-                method,
-                self._at(relative),
-                redirect=False,
-                **query,
-                **({"excludedatanodes": ",".join(failed_nodes)} if failed_nodes else {}),
-            )
+            excluded = {"excludedatanodes": ",".join(failed_nodes)} if failed_nodes else {}
+            try:
+                redirect_answer: requests.Response = self._client._call(
+                    operation, method, self._at(relative), redirect=False, **query, **excluded
+                )
+            except RuntimeError:
+                if not failed_nodes:
+                    raise
+                failed_nodes.clear()  # no other one is left: they may work again
+                return once()
             location = redirect_answer.headers.get("Location")
             if location is None:
                 return redirect_answer  # an empty file has no DataNode
@@ -262,7 +264,7 @@ class HdfsStorage(RemoteStorage):
                 answer = act(self._client.session, location)
                 answer.raise_for_status()
             except requests.RequestException:
-                failed_nodes[:] = [_address(location)]
+                failed_nodes.append(_address(location))
                 raise
             return answer
 

@@ -46,15 +46,15 @@ class LocalStorage:
     def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool:
         self.refuse_links(os.path.dirname(relative))
         target = self.path(relative)
-        aside = _aside(target)
+        temporary = _temporary_path(target)
         try:
-            _write(aside, target, content, mode, sync=True)
+            _write(temporary, target, content, mode, sync=True)
             try:
-                _link(aside, target)
+                _link(temporary, target)
             except FileExistsError:
                 return False
         finally:
-            Path(aside).unlink(missing_ok=True)
+            Path(temporary).unlink(missing_ok=True)
         sync_folder(os.path.dirname(target))
         return True
 
@@ -63,12 +63,12 @@ class LocalStorage:
     ) -> None:
         self.refuse_links(os.path.dirname(relative))
         target = self.path(relative)
-        aside = _aside(target)
+        temporary = _temporary_path(target)
         try:
-            _write(aside, target, content, mode, sync=sync)
-            os.replace(aside, target)
+            _write(temporary, target, content, mode, sync=sync)
+            os.replace(temporary, target)
         finally:
-            Path(aside).unlink(missing_ok=True)
+            Path(temporary).unlink(missing_ok=True)
         if sync:
             sync_folder(os.path.dirname(target))
 
@@ -246,16 +246,16 @@ class LocalFolders:
     def remove(self, relative: str) -> None:
         self._storage.refuse_links(relative)
         path = self._storage.path(relative)
-        aside = _aside(path)
+        temporary = _temporary_path(path)
         try:
-            os.rename(path, aside)
+            os.rename(path, temporary)
         except FileNotFoundError:
             return
         with suppress(FileNotFoundError):  # `build_folder` removes such folders too
-            shutil.rmtree(aside)
+            shutil.rmtree(temporary)
 
 
-def _aside(target: str) -> str:
+def _temporary_path(target: str) -> str:
     return os.path.join(os.path.dirname(target), f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")
 
 
@@ -284,7 +284,7 @@ def _write(path: str, final: str, content: bytes, mode: int, *, sync: bool) -> N
         raise
 
 
-def _link(aside: str, target: str) -> None:
+def _link(temporary: str, target: str) -> None:
     """Give a file its name if that is free.
 
     File systems without hard links (exFAT, some network and FUSE file systems) rename without
@@ -295,9 +295,9 @@ def _link(aside: str, target: str) -> None:
         OSError: the file system supports neither.
     """
     try:
-        os.link(aside, target)
+        os.link(temporary, target)
         return
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-    rename_exclusive(aside, target)
+    rename_exclusive(temporary, target)
