@@ -145,6 +145,8 @@ def test_fetch_robots_and_parse_write_no_files(
     assert "HTTP/1.1 200 OK" in fetched.out
     assert here("fetch", f"{site}/eyes.html", "--body", cwd=tmp_path).out.endswith("</html>")
     here("fetch", f"{site}/private/x.html", cwd=tmp_path).expect(1, err=("robots",))
+    for options in (("--body", "--markdown"), ("--mode", "full")):
+        here("fetch", f"{site}/eyes.html", *options).expect(2, err=("--markdown",))
     lycosa("robots", f"{site}/private/x.html", cwd=tmp_path).expect(1, "Disallow: /private/")
     parsed = lycosa("parse", f"{site}/eyes.html", "--json", cwd=tmp_path).json
     assert (parsed["title"], list(tmp_path.iterdir())) == ("Compound eyes", [])

@@ -75,6 +75,25 @@ def test_unreachable_seed(here: Lycosa, tmp_path: Path, host: str, reason: str) 
     assert sum(document["errors"].values()) == 1
 
 
+def test_an_excluded_seed_is_reported(here: Lycosa, site: str, tmp_path: Path) -> None:
+    rules = tmp_path / "never.txt"
+    rules.write_text(f"prefix {site}/\n")
+    workspace = ("-w", str(tmp_path / "w"))
+    here(*workspace, "crawl", f"{site}/", *ONE_PAGE, "--set", f"crawl.exclusions={rules}").expect(
+        1, err=(f"nothing was fetched: {site}/: excluded by the operator",)
+    )
+    here(*workspace, "exclude", f"prefix:{site}/").expect(0)
+    here(*workspace, "crawl", *ONE_PAGE[2:]).expect(0)  # the seed of an earlier call
+
+
+def test_an_unchanged_page_is_not_nothing(here: Lycosa, site: str, tmp_path: Path) -> None:
+    workspace = ("-w", str(tmp_path / "w"))
+    here(*workspace, "crawl", f"{site}/eyes.html", *ONE_PAGE).expect(0)
+    here(*workspace, "add", f"{site}/eyes.html", f"{site}/nowhere.html").expect(0)
+    outcome = here(*workspace, "crawl", *ONE_PAGE[2:])
+    outcome.expect(0, "304 1", err=(f"failed: {site}/nowhere.html: http_404",))
+
+
 @pytest.mark.parametrize(
     ("robots", "status", "reason"),
     [(ALL_DISALLOWED, 200, "robots.txt disallows it"), ("", 404, "http_404")],

@@ -127,10 +127,22 @@ def test_expired_session_is_renewed_by_another_login(run: RunCrawl) -> None:
 
 @pytest.mark.proves("politeness-robots", "politeness-forms")
 @pytest.mark.parametrize(
-    ("password", "robots", "requests", "failures"),
+    ("password", "robots", "requests", "failures", "why"),
     [
-        ("wrong", "", ["GET /robots.txt", "GET /login", "POST /login"], 1),
-        (PASSWORD, "User-agent: *\nDisallow: /login", ["GET /robots.txt"], 1),
+        (
+            "wrong",
+            "",
+            ["GET /robots.txt", "GET /login", "POST /login"],
+            1,
+            "the page after the login has a password field",
+        ),
+        (
+            PASSWORD,
+            "User-agent: *\nDisallow: /login",
+            ["GET /robots.txt"],
+            1,
+            "robots.txt or an exclusion forbids the form",
+        ),
     ],
 )
 def test_failing_login_is_attempted_once_and_a_disallowed_form_never(
@@ -140,6 +152,7 @@ def test_failing_login_is_attempted_once_and_a_disallowed_form_never(
     robots: str,
     requests: list[str],
     failures: int,
+    why: str,
 ) -> None:
     monkeypatch.setenv("LYCOSA_TEST_PASSWORD", password)
     with served_site(Members(robots=robots) if robots else Members()) as site:
@@ -151,6 +164,7 @@ def test_failing_login_is_attempted_once_and_a_disallowed_form_never(
         )
     assert [f"{each.method} {each.path}" for each in site.requests] == requests
     assert crawled.progress.errors["login_failed"] == failures
+    assert crawled.progress.failures == {site.url("/login"): f"login_failed: {why}"}
     assert crawled.count("urls", state="known") == 1
 
 

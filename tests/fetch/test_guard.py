@@ -78,6 +78,7 @@ def test_nothing_is_sent_to_a_refused_address(server: HostileServer) -> None:
                 b"",
             ), host
             assert exchange.ip
+            assert exchange.error_text.startswith("the address is not public")
     assert len(server.requests("good")) == before
 
 

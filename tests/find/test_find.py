@@ -151,6 +151,17 @@ def test_missing_pages_and_cancelled_searches(root: str) -> None:
     assert verify(Workspace.open(root)).ok
 
 
+def test_redirects_that_are_searched_have_the_time_of_their_visit(root: str) -> None:
+    with editable_site("127.0.7.87") as site:
+        site.page("/docs/1", "A Needle.", "/docs/moved")
+        site.page("/docs/2", "A Needle.")
+        site.redirects["/docs/moved"] = "/docs/2"
+        for _ in range(2):  # fetched by the first, stored for the second
+            assert len(found_urls(root, find_in_site(root, site, ["Needle"]), site)) == 2
+    assert url_rows(root, pl.col("reason") == "redirect")["visited_at"].null_count() == 0
+    assert verify(Workspace.open(root)).ok
+
+
 def test_a_search_of_submitted_urls_follows_links_of_the_collection(root: str) -> None:
     with editable_site("127.0.7.84") as site:
         write_site(site, 3)

@@ -80,6 +80,8 @@ def test_the_example_adds_a_column_filters_urls_and_adds_a_command(
     assert f"{web.url('/long.html')},4" in answer.stdout.splitlines(), answer.stderr
     listed = _run(tmp_path, "longest", path=example)
     assert listed.stdout.splitlines()[0] == f"   4 min  {web.url('/long.html')}", listed.stderr
+    elsewhere = _run(tmp_path, "-w", "nowhere", "longest", path=example)
+    assert (elsewhere.returncode, "nowhere is not a workspace" in elsewhere.stderr) == (1, True)
     assert "longest" in _run(tmp_path, "--help", path=example).stdout
     explained = _run(tmp_path, "explain", web.url("/long.html/print"), path=example)
     assert "a plug-in refuses it" in explained.stdout, explained.stderr

@@ -51,6 +51,25 @@ def test_patient_child_has_one_polars_thread_unless_the_environment_sets_the_num
     assert child.reports[0].text == (setting or "1")
 
 
+@pytest.mark.parametrize(
+    "start", ["Child('x', work).wait(60)", "list(LocalEngine(1).map(work, ['']))"]
+)
+def test_ctrl_c_is_blocked_in_the_first_process(tmp_path: Path, start: str) -> None:
+    (tmp_path / "worker.py").write_text(
+        "import signal\ndef work(*_):\n    print(signal.SIGINT in signal.pthread_sigmask(0, ()))\n"
+    )
+    (tmp_path / "main.py").write_text(
+        "from lycosa.cluster.engines.local import LocalEngine\n"
+        "from lycosa.processes.children import Child\n"
+        "from worker import work\n"
+        f"if __name__ == '__main__':\n    started = {start}\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "main.py")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True\n", done.stderr
+
+
 def test_processes_of_the_local_engine_have_one_polars_thread() -> None:
     engine = LocalEngine(1)
     try:

@@ -29,11 +29,13 @@ QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False}
 class EditableSite:
     """Content of a site and its requests.
 
-    `pages`: path -> HTML. `request_counts`: number of requests of each path.
+    `pages`: path -> HTML. `redirects`: path -> target.
+    `request_counts`: number of requests of each path.
     """
 
     origin: str = ""
     pages: dict[str, str] = field(default_factory=dict)
+    redirects: dict[str, str] = field(default_factory=dict)
     request_counts: Counter[str] = field(default_factory=Counter)
 
     def page(self, path: str, text: str, *links: str) -> None:
@@ -50,6 +52,9 @@ def editable_site(address: str) -> Iterator[EditableSite]:
     class Handler(QuietHandler):
         def do_GET(self) -> None:
             site.request_counts[self.path] += 1
+            if target := site.redirects.get(self.path):
+                self.reply(301, b"", [("location", target)])
+                return
             result = site.pages.get(self.path)
             media_type = "text/plain" if self.path == "/robots.txt" else "text/html; charset=utf-8"
             self.answer(404 if result is None else 200, (result or "gone").encode(), media_type)

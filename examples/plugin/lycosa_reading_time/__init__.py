@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import typer
 
+from lycosa.cli.options import InWorkspace, expand
 from lycosa.core.records import Page
 from lycosa.hooks import hook
 
@@ -28,10 +29,10 @@ def admit_url(url: str) -> bool | None:
 @hook
 def add_commands(app: typer.Typer) -> None:
     @app.command("longest")
-    def longest(workspace: str = "lycosa-data") -> None:
+    @expand  # InWorkspace: the options -w and --set
+    def longest(where: InWorkspace) -> None:
         """List the pages that take longest to read."""
-        from lycosa import Workspace
-
-        query = "SELECT url, reading_minutes FROM pages ORDER BY reading_minutes DESC LIMIT 10"
-        for url, minutes in Workspace(workspace).sql(query).iter_rows():
+        query = """SELECT url, reading_minutes FROM pages WHERE reading_minutes IS NOT NULL
+            ORDER BY reading_minutes DESC LIMIT 10"""  # NULL: parsed without the plug-in
+        for url, minutes in where.open().sql(query).iter_rows():
             print(f"{minutes:>4} min  {url}")

@@ -37,7 +37,8 @@ class CrawlReport:
     @property
     def has_nothing(self) -> bool:
         """Whether no page was fetched because requests failed."""
-        return bool(self.failures) and not (self.pages or self.replayed)
+        fetched = self.pages or self.replayed or self.statuses.get("304")
+        return bool(self.failures) and not fetched
 
 
 @dataclass(frozen=True)

@@ -342,12 +342,10 @@ class CurlFetcher:
         elif isinstance(transfer, FileTransfer) and (head := transfer.refusal(code)) is not None:
             self._finish(transfer, head, "", text, "")
         else:
-            self._end(
-                transfer,
-                self._error_of(transfer, code, text),
-                text or f"libcurl error {code}",
-                "disconnect",
-            )
+            error = self._error_of(transfer, code, text)
+            if error is FetchError.ADDRESS_REFUSED:  # libcurl only reports that it cannot connect
+                text = "the address is not public, and no seed or fetch.connect_to names its host"
+            self._end(transfer, error, text or f"libcurl error {code}", "disconnect")
 
     def _error_of(self, transfer: Transfer, code: int, text: str) -> FetchError:
         curl = transfer.curl

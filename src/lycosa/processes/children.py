@@ -8,7 +8,9 @@ import os
 import signal
 from collections.abc import Callable
 from enum import StrEnum
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnContext
 from typing import Any
 
 from lycosa.core.dataclass import dataclass
@@ -48,7 +50,7 @@ class Child:
     def __init__(
         self, name: str, work: Callable[..., None], *arguments: Any, patient: bool = False
     ) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = spawn_context()
         self._pipe, theirs = context.Pipe(duplex=False)
         threads = OneThread() if patient else None
         self._process = context.Process(
@@ -110,6 +112,13 @@ class Child:
         if code < 0:
             return f"killed by {_signal_name(-code)}"
         return last_message or (f"exit code {code}" if code else "")
+
+
+def spawn_context() -> SpawnContext:
+    """Return the context that spawns processes, which inherit the blocked SIGINT of the caller."""
+    # the first process would start it after the caller blocked SIGINT, and it unblocks SIGINT
+    resource_tracker.ensure_running()
+    return multiprocessing.get_context("spawn")
 
 
 def _live(

@@ -80,7 +80,7 @@ def evaluate_check(
         error = FetchError(exchange.error)
         verdict: str = _CAUSES.get(error, Cause.CONTENT)
         text = _TIME.sub("", exchange.error_text) or str(error)
-        if error is FetchError.ADDRESS_REFUSED:  # libcurl only reports that it could not connect
+        if error is FetchError.ADDRESS_REFUSED:
             text = "not a public address: add the monitor with `lycosa monitor add` on the server"
     else:
         headers = parse_head(exchange.response_head)

@@ -53,6 +53,10 @@ def fetch(
 
     Obeys robots.txt and the address guard, follows redirects, stores nothing.
     """
+    if body and markdown:
+        raise UsageError("choose --body or --markdown")
+    if mode != "main" and not markdown:
+        raise UsageError(f"--mode {mode} is for --markdown: add --markdown")
     if markdown:
         page = configured.open().fetch(url, mode=mode)
         return Output(page, lambda: print(page.markdown, end=""))

@@ -78,7 +78,7 @@ def _rows(status: WorkspaceStatus) -> list[tuple[str, str]]:
         ("URLs", f"{status.urls['total']:,}: {counts(urls)}"),
         ("waiting", counts(status.waiting)),
         (
-            "sitemaps, feeds",
+            "operations",
             counts({f"{each.operation} {each.state}": each.urls for each in status.operations}),
         ),
         ("pages", f"{status.pages:,}"),

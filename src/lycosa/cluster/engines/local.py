@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import math
-import multiprocessing
 import os
 import secrets
 import shutil
@@ -25,6 +24,7 @@ from lycosa.cluster.engine import Item, Node, Result, Unreachable
 from lycosa.cluster.engines.local_child import serve_object
 from lycosa.cluster.engines.local_remote import KEY_BYTES, NODE, LocalRemote
 from lycosa.core.errors import UsageError, WorkError
+from lycosa.processes.children import spawn_context
 from lycosa.processes.jobs import OneThread
 from lycosa.processes.threads import OnError, start_thread
 
@@ -50,7 +50,7 @@ class LocalEngine:
         self._processes = processes or os.cpu_count() or 1
         self._folder = tempfile.mkdtemp(prefix="lycosa-")  # mode 0700
         self._key = secrets.token_bytes(KEY_BYTES)
-        self._context = multiprocessing.get_context("spawn")
+        self._context = spawn_context()
         # A child gets a signal when the thread that started it ends, so one thread starts all.
         # Children inherit the blocked SIGINT: their parent handles Ctrl-C.
         self._starter = ThreadPoolExecutor(

@@ -13,6 +13,7 @@ from contextlib import ExitStack, closing
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from lycosa.config.credentials import without_user
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.dataclass import dataclass
@@ -41,6 +42,7 @@ from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import FILE as WORKSPACE_FILE
 from lycosa.store.workspace import Workspace
+from lycosa.url.normalise import normalise
 from lycosa.url.site_name import SiteScope
 
 if TYPE_CHECKING:
@@ -172,6 +174,10 @@ def crawl(
 
                 follower = IndexFollower(order.root, order.config.index, clock)
             services.start()
+            # not those of earlier calls: they may have been excluded since
+            for seed in map(normalise, map(without_user, order.seeds)):
+                if session.crawl.excluded(seed):
+                    session.crawl.progress.fail(seed, "excluded by the operator")
             if order.site is not None:
                 session.crawl.scheduler.agenda.restrict_to(OnlySite(order.site))
             walk = Walk(session, name, start) if start is not None else None

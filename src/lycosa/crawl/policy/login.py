@@ -31,6 +31,7 @@ REJECTED_MS = 30 * 60_000
 """The same after a rejection: repeated wrong passwords lock accounts."""
 
 _MAX_MS = 86_400_000
+_FORBIDDEN = "robots.txt or an exclusion forbids the form"
 
 
 class LoginStep(Enum):
@@ -68,8 +69,7 @@ class Login:
         if self.step is not LoginStep.OUT or self._crawl.clock.monotonic_ms() < self.next_try:
             return None
         if not self._allowed(self.url):
-            self._fail(REJECTED_MS)
-            return None
+            return self._fail(REJECTED_MS, _FORBIDDEN)
         self.step, self._body = LoginStep.PAGE, None
         return self._task(self.url, 0)
 
@@ -86,21 +86,20 @@ class Login:
         The cookies of the response must have been stored before.
         """
         if exchange.error or exchange.status >= 500 or exchange.status == 429:
-            return self._fail(RETRY_MS)
+            return self._fail(RETRY_MS, exchange.error or f"http_{exchange.status}")
         location = parse_head(exchange.response_head).get("location") or ""
         if exchange.status in REDIRECTS and location:
             return self._follow(exchange.url, location, task.hop + 1)
         payload = decode_body(exchange, self._crawl.config.fetch.max_decoded).payload
         if self.step is LoginStep.PAGE:
             return self._send(payload, exchange)
-        success = self._settings.success
-        worked = (
-            _matches(success, payload)
-            if success
-            else exchange.status < 400 and not has_password_field(payload)
-        )
-        if not worked:
-            return self._fail(REJECTED_MS)
+        if success := self._settings.success:
+            if not _matches(success, payload):
+                return self._fail(REJECTED_MS, "the page after the login does not match `success`")
+        elif exchange.status >= 400:
+            return self._fail(REJECTED_MS, f"http_{exchange.status}")
+        elif has_password_field(payload):
+            return self._fail(REJECTED_MS, "the page after the login has a password field")
         self.step, self._body = LoginStep.IN, None
         self._failures, self._served = 0, False
         return None
@@ -139,13 +138,17 @@ class Login:
 
     def _send(self, payload: bytes, exchange: Exchange) -> Task | None:
         settings = self._settings
-        form = (
-            read_form(payload, exchange.url, settings.password_field)
-            if exchange.status < 400
-            else None
-        )
-        if form is None or url_origin(form.action) != self.origin or not self._allowed(form.action):
-            return self._fail(REJECTED_MS)
+        if exchange.status >= 400:
+            return self._fail(REJECTED_MS, f"http_{exchange.status}")
+        form = read_form(payload, exchange.url, settings.password_field)
+        if form is None:
+            return self._fail(
+                REJECTED_MS, f"there is no form with the field {settings.password_field}"
+            )
+        if url_origin(form.action) != self.origin:
+            return self._fail(REJECTED_MS, f"the form is sent to another site, {form.action}")
+        if not self._allowed(form.action):
+            return self._fail(REJECTED_MS, _FORBIDDEN)
         self.step = LoginStep.SENT
         self._body = form.filled({**settings.fields, settings.password_field: self._password})
         return self._task(form.action, 0)
@@ -156,20 +159,20 @@ class Login:
             self._body = None
         allowed = not isinstance(target, Refusal) and url_origin(target) == self.origin
         if not allowed or hop > MAX_HOPS or not self._allowed(str(target)):
-            return self._fail(REJECTED_MS)
+            return self._fail(REJECTED_MS, f"the redirect to {location} is not followed")
         return self._task(str(target), hop)
 
     def _allowed(self, url: str) -> bool:
         """Return whether robots.txt and the operator's exclusions allow a URL."""
         return self._crawl.robots.allowed(url, self.origin) and not self._crawl.excluded(url)
 
-    def _fail(self, wait_ms: int) -> Task | None:
+    def _fail(self, wait_ms: int, why: str) -> None:
         self.step, self._body = LoginStep.OUT, None
         wait_ms = min(wait_ms << min(self._failures, 12), _MAX_MS)
         self.next_try = self._crawl.clock.monotonic_ms() + wait_ms
         self._failures += 1
         self._crawl.progress.errors["login_failed"] += 1
-        return None
+        self._crawl.progress.fail(self.url, f"login_failed: {why}")
 
     def _task(self, url: str, hop: int) -> Task:
         identity = self._crawl.identifier.identify(url)

@@ -124,7 +124,7 @@ class Operations(CrawlListener):
                 self._act(waiting, work, visit, page.text, page.links if page.may_follow else ())
             elif visit.redirect_to and row.state == UrlState.VISITED:
                 self._inherit(waiting, work, (visit.redirect_to,), redirects=1)
-                self._end(waiting, UrlState.VISITED, "redirect")
+                self._end_visited(waiting, visit.fetched_at, "redirect")
             elif row.state in (UrlState.GONE, UrlState.EXCLUDED):
                 self._end(waiting, UrlState(row.state), row.reason)
             else:  # unchanged, or tried again later
@@ -172,10 +172,10 @@ class Operations(CrawlListener):
             if not is_newest and self._is_pending(page):
                 self._wait(row, _COMMITTED_SOON_MS)
             elif copy is None:  # the fetched resource was not a page
-                self._end(row, UrlState.VISITED, page.reason)
+                self._end_visited(row, page.visited_at, page.reason)
             elif copy.visit is None:
                 self._inherit(row, work, [link.target for link in copy.links], redirects=1)
-                self._end(row, UrlState.VISITED, "redirect")
+                self._end_visited(row, page.visited_at, "redirect")
             else:
                 self._act(row, work, copy.visit, copy.text, copy.links)
 
@@ -258,8 +258,7 @@ class Operations(CrawlListener):
             self._crawl.buffer.batch.add_match(visit, match)
         gate = self._crawl.assignments[row.collection].gate
         self._inherit(row, work, gate.followed(links))
-        row.record_visit(visit.fetched_at)
-        self._end(row, UrlState.VISITED)
+        self._end_visited(row, visit.fetched_at)
 
     def _inherit(
         self, row: UrlRow, work: Work, targets: Iterable[str], *, redirects: int = 0
@@ -293,6 +292,10 @@ class Operations(CrawlListener):
         row.defer_until(self._crawl.clock.now_ms() + wait_ms)
         self._crawl.urls.change(row)
         self._crawl.scheduler.heads.wait_for(row)
+
+    def _end_visited(self, row: UrlRow, visited_at: int, reason: str = "") -> None:
+        row.record_visit(visited_at)
+        self._end(row, UrlState.VISITED, reason)
 
     def _end(self, row: UrlRow, state: UrlState, reason: str = "") -> None:
         row.defer_until(0)

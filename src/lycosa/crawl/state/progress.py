@@ -95,7 +95,7 @@ class Progress:
     @property
     def has_nothing(self) -> bool:
         """Whether this call has fetched no page because requests failed."""
-        return bool(self.failures) and not (self.pages or self.replayed)
+        return bool(self.failures) and not (self.pages or self.replayed or self.statuses[304])
 
     def summary(self, now_ms: int) -> Mapping[str, object]:
         """Return the counters as plain data for `--json`; times in seconds."""
