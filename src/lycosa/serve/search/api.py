@@ -28,12 +28,12 @@ from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
 from lycosa.search.federation.federated_search import MAX_HOPS
 from lycosa.search.presentation.results import FACETS, PER_HOST
 from lycosa.search.query.term_statistics import TermsReport, TermsRequest, workspace_terms
+from lycosa.serve.search.views import MAX_QUERY
 from lycosa.serve.services import ServicesDep
 from lycosa.serve.web.problems import ERRORS
 from lycosa.url.languages import language_code
 from lycosa.url.normalise import MAX_URL_LENGTH
 
-MAX_QUERY = 2_000
 MAX_COUNT = 100
 
 PageUrl = Annotated[

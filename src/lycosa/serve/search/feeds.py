@@ -14,9 +14,9 @@ from starlette.responses import Response
 
 from lycosa.core.units import format_time
 from lycosa.search.engine.searcher import Hit, SearchRequest, SearchResults
-from lycosa.serve.search.api import MAX_COUNT, MAX_QUERY, ResultFilters
+from lycosa.serve.search.api import MAX_COUNT, ResultFilters
 from lycosa.serve.search.suggest import SUGGESTIONS
-from lycosa.serve.search.views import PageQuery, web_href
+from lycosa.serve.search.views import MAX_QUERY, PageQuery, web_href
 from lycosa.serve.services import ServicesDep
 from lycosa.serve.web.problems import ERRORS
 from lycosa.serve.web.rendering import TEMPLATES
@@ -114,6 +114,8 @@ def _render(template: str, base: str, **values: object) -> bytes:
         absolute=lambda path: urljoin(base, path),
         web_href=web_href,
         moment=_moment,
+        # readers take the description of an RSS item as HTML
+        as_html=lambda text: text.replace("&", "&amp;").replace("<", "&lt;"),
         mail_date=lambda moment: format_datetime(moment, usegmt=True),
         stamp=lambda moment: format_time(round((moment or _EPOCH).timestamp() * 1000)),
         **values,

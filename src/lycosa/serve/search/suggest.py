@@ -18,7 +18,8 @@ from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
 from lycosa.search.presentation.results import PER_HOST
 from lycosa.search.ranking.similar import similar_query
 from lycosa.search.suggest.completion import MAX_SUGGESTIONS, Suggestion, SuggestRequest
-from lycosa.serve.search.api import MAX_COUNT, MAX_QUERY
+from lycosa.serve.search.api import MAX_COUNT
+from lycosa.serve.search.views import MAX_QUERY
 from lycosa.serve.services import ServicesDep
 from lycosa.serve.web.problems import ERRORS
 from lycosa.url.languages import language_code
