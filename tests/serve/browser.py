@@ -186,6 +186,11 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[scheme])
 
+    def show_print(self) -> None:
+        """Show pages as they are printed from a dark screen, until the next `set_window`."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark"}
+        self._call("Emulation.setEmulatedMedia", media="print", features=[scheme])
+
     def allow_scripts(self, allowed: bool) -> None:
         """Allow or forbid scripts in pages that are opened from now on."""
         self._call("Emulation.setScriptExecutionDisabled", value=not allowed)

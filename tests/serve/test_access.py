@@ -265,6 +265,21 @@ def test_network_of_an_address(address: str, network: str) -> None:
     assert (network_of(address), is_loopback(address)) == (network, address == "::1")
 
 
+@pytest.mark.parametrize("path", ["/watch", "/crawl/add", "/hunt/x/stop"])
+def test_form_of_an_ended_session_offers_to_sign_in(client: Client, path: str) -> None:
+    answer = client.send("POST", path, "texts=x", {**FORM, "accept": "text/html"})
+    assert answer.status_code == 401
+    assert "Your session has ended: sign in and repeat the action" in answer.text
+    assert f'href="/login?next=%2F{path.split("/")[1]}"' in answer.text
+
+
+def test_pages_with_forms_can_be_read_with_a_token(root: str, tokens: Tokens) -> None:
+    headers = {"authorization": f"Bearer {tokens.add('ada')}"}
+    client = Client(create_app(root, dict))
+    for path in ("/watch", "/uptime", "/proposals", "/crawl/exclude?rule=host:a.test"):
+        assert client.get(path, headers=headers).status_code == 200, path
+
+
 @pytest.mark.parametrize(
     "target",
     [

@@ -282,6 +282,9 @@ def test_hunt_streams_results_and_is_stopped(
         user.submit("Stop")
         chromium.wait_until(f"!({RUNNING})")
         user.assert_shown("Ended: stopped on request.")
+        assert not user.evaluate("document.getElementById('hunt').dataset.refresh"), (
+            "the page of an ended hunt requests nothing more"
+        )
         titles = user.texts(RESULT_TITLES)
         assert len(titles) > first_count
         assert all("Silk of the wolf spider" in each for each in titles)

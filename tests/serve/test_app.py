@@ -221,6 +221,14 @@ def test_every_response_has_the_security_headers(client: Client, path: str) -> N
     assert {name: headers.get(name) for name in SECURITY_HEADERS} == SECURITY_HEADERS
 
 
+def test_only_static_files_are_cached_and_they_are_validated(client: Client) -> None:
+    style = client.get("/static/style.css").headers
+    assert style["cache-control"] == "no-cache"
+    cached = client.get("/static/style.css", headers={"if-none-match": style["etag"]})
+    assert cached.status_code == 304
+    assert client.get("/").headers["cache-control"] == "no-store"
+
+
 @pytest.mark.parametrize(
     ("parameters", "wrong"),
     [

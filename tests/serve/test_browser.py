@@ -97,3 +97,20 @@ def test_colours_follow_the_preferred_scheme(
     assert struct.unpack(">II", page.screenshot()[16:24]) == (width, height)
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert background == ("rgb(22, 21, 26)" if dark else "rgb(251, 249, 245)")
+
+
+def test_printed_page_is_light_and_its_tables_are_complete(page: Browser, address: str) -> None:
+    page.open(f"{address}library")
+    page.show_print()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(251, 249, 245)"
+    assert page.evaluate("getComputedStyle(document.querySelector('.wide')).overflowX") == "visible"
+    assert page.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
+
+
+def test_long_address_starts_with_its_host_in_a_right_to_left_interface(
+    page: Browser, address: str
+) -> None:
+    page.open(f"{address}language?to=ar&next=/?q=lang:en")
+    direction = "getComputedStyle(document.querySelector('.results .address')).direction"
+    assert page.evaluate(direction) == "ltr"
+    page.clear_site_data(address)

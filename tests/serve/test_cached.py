@@ -248,6 +248,12 @@ def test_excluded_and_unknown_pages_are_not_found(client: Client) -> None:
     assert client.get("/cached", {"url": "http://" + "a" * 5_000}).status_code == 422
 
 
+def test_missing_copy_is_reported_in_the_language_of_the_reader(client: Client) -> None:
+    headers = {"accept": "text/html", "accept-language": "ru"}
+    page = Document(client.get("/cached", {"url": f"{BASE}never"}, headers).text)
+    assert page.text("h1") == ["В архиве нет копии этой страницы"]
+
+
 def test_text_view_has_neither_frame_nor_scripts(client: Client) -> None:
     page = Document(client.get("/cached", {"url": f"{BASE}venom", "text": "1"}).text)
     assert "Deadly text." in " ".join(page.text("main"))

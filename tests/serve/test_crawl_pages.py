@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,20 @@ def test_adding_urls_requires_a_token_and_obeys_the_scope(
     added = writer.send("POST", "/crawl/add", f"urls={seed}?a%0A%0A{seed}?b&csrf={csrf}", headers)
     assert (added.status_code, added.headers["location"]) == (303, "/crawl?notice=added")
     assert len(list((Path(copy) / "inbox").iterdir())) == 2
+
+
+def test_refused_urls_stay_in_the_form(writer: Client, token: str) -> None:
+    headers, csrf = sign_in(writer, token)
+    answer = writer.send("POST", "/crawl/add", f"urls=no+URL%0Ahttp://b.test/&csrf={csrf}", headers)
+    assert answer.status_code == 400
+    assert "no URL\nhttp://b.test/</textarea>" in answer.text
+    assert "is not a valid URL" in answer.text
+
+
+def test_start_of_a_running_command_is_a_time_in_utc(copy: str) -> None:
+    with Workspace.open(copy).own("crawl"):
+        page = Client(create_app(copy, lambda: workspace_status(copy))).get("/crawl").text
+    assert re.search(r"has been running since \d+ \w+ \d{4}, \d\d:\d\d UTC\.", page)
 
 
 def test_pause_and_resume_by_page_and_api(writer: Client, copy: str, token: str) -> None:

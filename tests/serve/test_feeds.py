@@ -93,6 +93,14 @@ def test_untrusted_text_is_escaped_in_feeds(client: Client) -> None:
         assert "x]]>" in text
 
 
+def test_description_of_an_rss_item_is_its_text_as_html() -> None:
+    text = "a <b>tag</b> & an &amp;"
+    hit = Hit("http://h.test/", "t", [(text, False)], "", "h.test", "default", 0, None, 1.0)
+    results = SearchResults("q", 1, [hit], 0.1, 0, 1, [])
+    item = etree.fromstring(rss(PageQuery("q"), results, BASE)).find("channel/item")
+    assert html.fromstring(f"<p>{item.findtext('description')}</p>").text_content() == text
+
+
 def test_opensearch_templates_and_feed_links_work(client: Client) -> None:
     page = html.fromstring(client.get("/", {"q": QUERY}).text)
     (link,) = page.xpath('//link[@rel="search"]/@href')

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import polib
 import pytest
@@ -14,6 +15,7 @@ from markupsafe import Markup
 
 import lycosa.serve
 from lycosa.serve.web.i18n import COOKIE, LANGUAGES, chosen_language, interface
+from lycosa.serve.web.rendering import _shared
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.serve.client import Client
@@ -156,6 +158,22 @@ def test_chosen_language_is_stored_in_a_cookie(client: Client) -> None:
         client.get("/language", {"to": "ru", "next": "//evil.example"}).headers["location"] == "/"
     )
     assert "set-cookie" not in client.get("/language", {"to": "tlh"}).headers
+
+
+@pytest.mark.parametrize(
+    "path", ["/?q=" + quote("咖啡" * 900), "/cached?url=http://h/" + "a" * 2000]
+)
+def test_pages_with_long_addresses_offer_languages_and_sign_in(client: Client, path: str) -> None:
+    chosen = client.get("/language", {"to": "ru", "next": path})
+    assert (chosen.status_code, chosen.headers["location"]) == (303, path)
+    page = client.get("/login", {"next": path})
+    assert (page.status_code, f'name="next" value="{path}"' in page.text) == (200, True)
+
+
+def test_unknown_language_has_a_translated_name() -> None:
+    name_of = _shared(interface("ru"))["language_name"]
+    assert callable(name_of)
+    assert [name_of(code) for code in ("und", "", "de")] == ["неизвестно", "неизвестно", "Deutsch"]
 
 
 @pytest.mark.parametrize("code", [code for code in LANGUAGES if code != "en"])

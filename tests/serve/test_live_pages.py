@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -181,6 +182,30 @@ def test_monitors_are_added_shown_and_removed(
             == 303
         )
     assert monitors_of(open_storage(root), read_config(root)) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/hunt", "query=a+query&seeds=nonsense&time=never&strategy=fish"),
+        ("/watch", "texts=a+text&name=a+name&collection=nowhere&case=1"),
+        ("/uptime", "url=nonsense&name=a+name&every=7s&expect=text"),
+    ],
+)
+def test_refused_form_keeps_its_fields(
+    client: Client, session: tuple[dict[str, str], str], path: str, fields: str
+) -> None:
+    headers, csrf = session
+    answer = client.send("POST", path, f"{fields}&csrf={csrf}", headers)
+    page = Document(answer.text)
+    assert answer.status_code == 400
+    shown = {each.get("value") for tag in ("input", "option") for each in page.all(tag)}
+    shown |= set(page.text("textarea"))
+    sent = {value.replace("+", " ") for value in re.findall("=([^&]+)", fields)}
+    assert sent - shown <= {"nowhere"}
+    assert ("selected" in answer.text) == (path == "/hunt")
+    assert ("checked" in answer.text) == (path == "/watch")
+    assert [each for each in page.all("p") if each.get("role") == "alert"]
 
 
 def test_hunt_page_has_the_failures_of_seeds(root: str) -> None:

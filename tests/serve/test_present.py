@@ -189,6 +189,11 @@ def test_url_replaces_a_missing_title() -> None:
     ]
 
 
+def test_similar_pages_are_offered_if_the_url_fits_a_query() -> None:
+    views = [result_view(hit(f"https://a.example/{'a' * n}"), PageQuery("x")) for n in (9, 2000)]
+    assert [bool(view.similar) for view in views] == [True, False]
+
+
 def test_adjacent_matches_are_joined() -> None:
     assert joined([("喝", False), ("龙井", True), ("茶", True), ("，", False)]) == [
         ("喝", False),
@@ -216,6 +221,7 @@ def test_offered_languages_are_those_of_the_index_and_the_selected_one() -> None
         ("en", "English (2)"),
         ("fr", "Français"),
     ]
+    assert languages_offered({"zh": 13000}, "", interface("es").number) == [("zh", "中文 (13.000)")]
 
 
 @pytest.mark.proves("access-escaping")

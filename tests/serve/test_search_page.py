@@ -42,6 +42,18 @@ def test_advanced_form_shows_the_query_or_redirects_to_the_search(client: Client
     } == {"127.0.2.1"}
 
 
+def test_advanced_form_keeps_the_filters_of_the_search(client: Client) -> None:
+    search = {"q": "museum", "lang": "en", "collection": "default", "sort": "date"}
+    page = Document(client.get("/", search).text)
+    (link,) = {each["href"] for each in page.all("a") if each["href"].startswith("/advanced")}
+    assert parse_qs(urlsplit(link).query) == {
+        "all": ["museum"],
+        "lang": ["en"],
+        "sort": ["date"],
+        "in": ["default"],
+    }
+
+
 def test_edited_translations_are_used_for_the_search(client: Client) -> None:
     assert "/?q=museum&amp;across=all" in client.get("/", {"q": "museum"}).text
     page = client.get("/", {"q": "museum", "across": "all"})

@@ -189,6 +189,22 @@ def test_proposals_are_stored_once_and_bounded(
     assert MAX_WAITING >= 100
 
 
+def test_refused_proposal_stays_in_the_form(root: str) -> None:
+    client = Client(create_app(root, dict, limits=ServeSettings(public_form=True)))
+    answer = client.send("POST", "/propose", "url=nonsense&note=a+note", FORM)
+    assert answer.status_code == 400
+    assert 'value="nonsense"' in answer.text
+    assert ">a note</textarea>" in answer.text
+
+
+def test_number_of_matches_that_are_shown_is_reported(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lycosa.serve.watches.pages.matches", lambda *_, **__: ([], 250))
+    page = Client(create_app(root, dict)).get("/watch/matches", headers=bearer_headers(root)).text
+    assert "250 matches Only the first 0 are shown." in page
+
+
 @pytest.mark.proves("access-csrf", "access-proposals")
 def test_accepted_proposal_is_added_to_the_crawl(copy: str) -> None:
     client = Client(create_app(copy, dict, limits=ServeSettings(public_form=True)))

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 
 from lycosa.core.errors import UrlError, UsageError, WorkError
+from lycosa.core.messages import Message
 from lycosa.core.records import UrlId, UrlState, VisitKind
 from lycosa.store.compaction.plan import base_place
 from lycosa.store.log.log import EntriesGone
@@ -43,11 +44,14 @@ _TIME = re.compile(
 )
 
 
+_NO_COPY = Message("no_copy", "No copy of this page is archived")
+
+
 class NoVersion(WorkError):
     """There is no capture to show. `reason` is for users."""
 
-    def __init__(self, url: str, reason: str) -> None:
-        super().__init__(f"{url}: {reason}")
+    def __init__(self, url: str, reason: Message) -> None:
+        super().__init__(f"{url}: {reason[:1].lower()}{reason[1:]}")
         self.reason = reason
 
 
@@ -122,18 +126,23 @@ class CaptureHistory:
     def _captures(self, identity: UrlId) -> list[Capture]:
         if self._refreshed().exclusions.excluded(identity.url, identity.host):
             # without a hint that there is a rule
-            raise NoVersion(identity.url, "no copy of this page is archived")
+            raise NoVersion(identity.url, _NO_COPY)
         rows = self._rows("visits", identity, (*_COLUMNS, *_PLACE)).filter(
             (pl.col("record_id") != "")
             & ~pl.col("kind").is_in(_HIDDEN_KINDS)
             & (pl.col("http_status") > 0)
         )
         if not rows.height:
-            raise NoVersion(identity.url, "no copy of this page is archived")
+            raise NoVersion(identity.url, _NO_COPY)
         reason = self._exclusion(identity)
         if reason:
             raise NoVersion(
-                identity.url, f"copies of this page are not shown: it is excluded ({reason})"
+                identity.url,
+                Message(
+                    "copies_excluded",
+                    "Copies of this page are not shown: it is excluded ({reason})",
+                    reason=reason,
+                ),
             )
         return _in_order(identity.url, rows)
 

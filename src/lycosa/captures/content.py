@@ -14,6 +14,7 @@ from lycosa.archive.warc.record import RENDERED_TYPE
 from lycosa.captures.captures import Capture, CaptureHistory, NoVersion, capture_at
 from lycosa.config.settings import Config
 from lycosa.core.errors import ArchiveError
+from lycosa.core.messages import Message
 from lycosa.core.records import Exchange, VisitKind
 from lycosa.crawl.documents.pool import DocumentPool, document_limits
 from lycosa.crawl.processing.page_reader import Reader
@@ -221,19 +222,31 @@ class Versions:
             if original.headers.get("warc-type") != "revisit":
                 return source, original
         raise NoVersion(
-            capture.url, "the original capture of this revisit is no longer in the archive"
+            capture.url,
+            Message(
+                "original_gone", "The original capture of this revisit is no longer in the archive"
+            ),
         )
 
     def _record(self, capture: Capture) -> StoredResponse:
         if capture.size > MAX_BODY_BYTES:
-            raise NoVersion(capture.url, f"too large to show: {capture.size:,} bytes")
+            raise NoVersion(
+                capture.url,
+                Message(
+                    "too_large",
+                    "Too large to show: {n, plural, one {# byte} other {# bytes}}",
+                    n=capture.size,
+                ),
+            )
         try:
             path = self.history.workspace.path(capture.warc_file) if capture.warc_file else ""
             if not Path(path).is_file():
                 raise FileNotFoundError
             return read_response(path, capture.warc_offset, capture.warc_length)
         except (ArchiveError, FileNotFoundError):
-            raise NoVersion(capture.url, "this version is no longer in the archive") from None
+            raise NoVersion(
+                capture.url, Message("version_gone", "This version is no longer in the archive")
+            ) from None
 
     def _exchange(self, source: Capture, response: StoredResponse) -> Exchange:
         try:

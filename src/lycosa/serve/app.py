@@ -164,6 +164,8 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
             text = " ".join(
                 [detail, *(f"{fault.parameter}: {fault.message}." for fault in faults)]
             ).strip()
+            if isinstance(title, Message):
+                title = pages.words(request).plain(title)
             return pages.page(
                 request, "error.html", status, status=status, title=title, detail=text
             )
@@ -180,7 +182,7 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
     @app.exception_handler(LycosaError)
     def lycosa_error(request: Request, error: LycosaError) -> Response:
         if isinstance(error, NoVersion):
-            return respond(request, 404, error.reason[:1].upper() + error.reason[1:])
+            return respond(request, 404, error.reason)
         if isinstance(error, UsageError):
             return respond(request, 400, message("Invalid request"), str(error))
         return respond(request, 503, message("The workspace cannot be read"), str(error))

@@ -57,6 +57,12 @@ router = APIRouter(include_in_schema=False)
 def crawl(
     services: ServicesDep, request: Request, notice: Annotated[str, Query(max_length=16)] = ""
 ) -> HTMLResponse:
+    return _crawl_page(services, request, notice)
+
+
+def _crawl_page(
+    services: Services, request: Request, notice: str = "", problem: str = ""
+) -> HTMLResponse:
     status = services.recent_status.get("")
     words = services.pages.words(request)
     over_time = services.host_visits.get("")
@@ -64,6 +70,8 @@ def crawl(
     return services.pages.page(
         request,
         "crawl.html",
+        400 if problem else 200,
+        problem=problem,
         status=status,
         lag=status.log_entry - index.log_entry if index else status.log_entry,
         paused=paused(open_storage(services.root)),
@@ -163,11 +171,14 @@ def ask_to_exclude(
 
 
 @router.post("/crawl/add")
-def add(services: ServicesDep, form: WriterForm) -> Response:
+def add(services: ServicesDep, request: Request, form: WriterForm) -> Response:
     urls = [line.strip() for line in form.get("urls", "").splitlines() if line.strip()]
-    if not urls:
-        raise UsageError("the form contains no URL: enter at least one, one URL per line")
-    submit(services.root, read_config(services.root), urls, form.get("collection", ""))
+    try:
+        if not urls:
+            raise UsageError("the form contains no URL: enter at least one, one URL per line")
+        submit(services.root, read_config(services.root), urls, form.get("collection", ""))
+    except UsageError as error:
+        return _crawl_page(services, request, problem=str(error))
     return RedirectResponse("/crawl?notice=added", 303)
 
 

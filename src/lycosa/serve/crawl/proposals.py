@@ -38,9 +38,12 @@ async def send(services: ServicesDep, request: Request) -> Response:
             429, "Too many proposals from your IP address", {"Retry-After": str(wait_s)}
         )
     fields = await form_fields(request)
-    await run_in_threadpool(
-        propose, open_storage(services.root), fields.get("url", ""), fields.get("note", "")
-    )
+    try:
+        await run_in_threadpool(
+            propose, open_storage(services.root), fields.get("url", ""), fields.get("note", "")
+        )
+    except UsageError as error:
+        return services.pages.page(request, "propose.html", 400, done=False, problem=str(error))
     return RedirectResponse("/propose?done=true", 303)
 
 

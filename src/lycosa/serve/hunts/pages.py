@@ -14,7 +14,7 @@ from lycosa.core.errors import OwnedError, UsageError
 from lycosa.hunt.requests import HuntView
 from lycosa.serve.hunts.api import HuntParameters
 from lycosa.serve.search.views import web_href
-from lycosa.serve.services import WRITER, ServicesDep, Writer, WriterForm
+from lycosa.serve.services import WRITER, Services, ServicesDep, Writer, WriterForm
 from lycosa.serve.web.i18n import Interface, message
 
 _ENDS = {
@@ -33,13 +33,19 @@ router = APIRouter(include_in_schema=False)
 def ask(
     services: ServicesDep, request: Request, q: Annotated[str, Query(max_length=2_000)] = ""
 ) -> HTMLResponse:
+    return _page(services, request, query=q.strip())
+
+
+def _page(
+    services: Services, request: Request, code: int = 200, problem: str = "", query: str = ""
+) -> HTMLResponse:
     return services.pages.page(
-        request, "hunt.html", query=q.strip(), hunts=services.hunts.all(), problem=""
+        request, "hunt.html", code, query=query, hunts=services.hunts.all(), problem=problem
     )
 
 
 @router.post("/hunt")
-def begin(services: ServicesDep, fields: WriterForm, name: Writer) -> Response:
+def begin(services: ServicesDep, request: Request, fields: WriterForm, name: Writer) -> Response:
     query = fields.get("query", "").strip()
     try:
         parameters = HuntParameters.model_validate(
@@ -52,14 +58,14 @@ def begin(services: ServicesDep, fields: WriterForm, name: Writer) -> Response:
                 "strategy": fields.get("strategy", "best"),
             }
         )
-    except ValidationError as error:
-        raise UsageError(
-            "; ".join(f"{problem['loc'][0]}: {problem['msg']}" for problem in error.errors())
-        ) from None
-    try:
         hunt_id = services.hunts.begin(parameters.request(), name)
+    except ValidationError as error:
+        faults = (f"{problem['loc'][0]}: {problem['msg']}" for problem in error.errors())
+        return _page(services, request, 400, "; ".join(faults))
+    except UsageError as error:
+        return _page(services, request, 400, str(error))
     except OwnedError as error:
-        raise HTTPException(409, str(error)) from None
+        return _page(services, request, 409, str(error))
     return RedirectResponse(f"/hunt/{hunt_id}", 303)
 
 

@@ -114,6 +114,8 @@ def _render(template: str, base: str, **values: object) -> bytes:
         absolute=lambda path: urljoin(base, path),
         web_href=web_href,
         moment=_moment,
+        # readers take the description of an RSS item as HTML
+        as_html=lambda text: text.replace("&", "&amp;").replace("<", "&lt;"),
         mail_date=lambda moment: format_datetime(moment, usegmt=True),
         stamp=lambda moment: format_time(round((moment or _EPOCH).timestamp() * 1000)),
         **values,

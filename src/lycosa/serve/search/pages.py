@@ -10,7 +10,7 @@ the address, so that the edited search is a permalink.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -105,7 +105,8 @@ def search_page(
     changed = edited_translations(request.query_params, filters.translate)
     if changed is not None:
         return RedirectResponse(replace(filters, translate=changed).address(), 303)
-    languages = languages_offered(services.source.languages(), filters.language)
+    number = services.pages.words(request).number
+    languages = languages_offered(services.source.languages(), filters.language, number)
     if not filters.query:
         return services.pages.page(request, "start.html", filters=filters, languages=languages)
     search = SearchRequest(
@@ -167,13 +168,17 @@ def advanced(services: ServicesDep, request: Request) -> Response:
         "advanced.html",
         fields=fields,
         built=built_query(fields),
-        languages=languages_offered(services.source.languages(), ""),
+        languages=languages_offered(
+            services.source.languages(), "", services.pages.words(request).number
+        ),
     )
 
 
-def languages_offered(counts: Mapping[str, int], chosen: str) -> list[tuple[str, str]]:
+def languages_offered(
+    counts: Mapping[str, int], chosen: str, number: Callable[[int], str] = "{:,}".format
+) -> list[tuple[str, str]]:
     """Return the choices of the language filter as (code, label): those of the index, largest
-    first, and the chosen one.
+    first, and the chosen one. `number` writes the counts.
     """
     ordered = sorted((code for code in counts if code), key=lambda code: (-counts[code], code))
     if chosen and chosen not in counts:
@@ -181,7 +186,9 @@ def languages_offered(counts: Mapping[str, int], chosen: str) -> list[tuple[str,
     return [
         (
             code,
-            f"{language_name(code)} ({counts[code]:,})" if code in counts else language_name(code),
+            f"{language_name(code)} ({number(counts[code])})"
+            if code in counts
+            else language_name(code),
         )
         for code in ordered
     ]

@@ -14,6 +14,7 @@ from urllib.parse import unquote_to_bytes, urlencode
 
 from lycosa.commands.inspection.search import cached_copy
 from lycosa.search.engine.searcher import Hit
+from lycosa.search.query.query import MAX_QUERY_CHARACTERS
 from lycosa.search.ranking.similar import similar_query
 from lycosa.serve.web.i18n import message
 from lycosa.serve.web.languages import direction, language_name
@@ -91,7 +92,7 @@ class ResultView:
     type: str  # "" for the usual one
     cached: str  # where a copy is shown; "": nowhere
     source: str  # "" for this workspace
-    similar: str  # where pages like it are
+    similar: str  # where pages like it are; "": the URL is too long for a query
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def joined(pieces: Iterable[tuple[str, bool]]) -> list[tuple[str, bool]]:
 def result_view(hit: Hit, filters: PageQuery) -> ResultView:
     """Return a hit as displayed. A page without title has its address as title."""
     at_ms = hit.published_at if hit.published_at is not None else hit.fetched_at
-    address = readable_url(hit.url)
+    address, similar = readable_url(hit.url), similar_query(hit.url)
     return ResultView(
         title=joined(hit.marked_title or [(hit.title, False)])
         if hit.title.strip()
@@ -174,7 +175,7 @@ def result_view(hit: Hit, filters: PageQuery) -> ResultView:
         type="" if hit.type == "html" else hit.type,
         cached=cached_copy(hit),
         source=hit.source,
-        similar=PageQuery(similar_query(hit.url)).address(),
+        similar=PageQuery(similar).address() if len(similar) <= MAX_QUERY_CHARACTERS else "",
     )
 
 

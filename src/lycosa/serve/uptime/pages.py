@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.serve.services import READER, ServicesDep, WriterForm
+from lycosa.serve.services import READER, Services, ServicesDep, WriterForm
 from lycosa.serve.web.i18n import Interface, message
 from lycosa.store.storage.storage import open_storage
 from lycosa.uptime.monitors import add_monitor, monitors_of, remove_monitor
@@ -33,6 +33,10 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/uptime", response_class=HTMLResponse, dependencies=[READER])
 def overview(services: ServicesDep, request: Request) -> HTMLResponse:
+    return _overview(services, request)
+
+
+def _overview(services: Services, request: Request, problem: str = "") -> HTMLResponse:
     stored = monitors_of(open_storage(services.root), read_config(services.root))
     # the monitors are part of the key: a new one is shown at once
     report = services.monitors.get(tuple(sorted(stored)))
@@ -40,7 +44,13 @@ def overview(services: ServicesDep, request: Request) -> HTMLResponse:
     rows = [_row(each, words) for each in sorted(report.monitors, key=urgency)]
     removable = {url for url, each in stored.items() if not each.configured}
     return services.pages.page(
-        request, "uptime.html", rows=rows, live=report.live, removable=removable
+        request,
+        "uptime.html",
+        400 if problem else 200,
+        rows=rows,
+        live=report.live,
+        removable=removable,
+        problem=problem,
     )
 
 
@@ -65,12 +75,15 @@ def of(
 
 
 @router.post("/uptime")
-def add(services: ServicesDep, fields: WriterForm) -> Response:
+def add(services: ServicesDep, request: Request, fields: WriterForm) -> Response:
     entries = {key: fields.get(key, "").strip() for key in ("url", "name", "every", "expect")}
     settings: dict[str, object] = {key: value for key, value in entries.items() if value}
     if fields.get("webhook", "").strip():
         settings["notify"] = [f"webhook {fields['webhook'].strip()}"]
-    add_monitor(services.root, read_config(services.root), settings, private=False)
+    try:
+        add_monitor(services.root, read_config(services.root), settings, private=False)
+    except UsageError as error:
+        return _overview(services, request, str(error))
     return RedirectResponse("/uptime", 303)
 
 

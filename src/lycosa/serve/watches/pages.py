@@ -4,6 +4,7 @@ a token.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -13,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.matching.normalise import NAMES
-from lycosa.serve.services import READER, ServicesDep, WriterForm
+from lycosa.serve.services import READER, Services, ServicesDep, WriterForm
 from lycosa.url.normalise import MAX_URL_LENGTH
 from lycosa.watch.watches import (
     add_watch,
@@ -31,10 +32,16 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/watch", response_class=HTMLResponse, dependencies=[READER])
 def watches(services: ServicesDep, request: Request) -> Response:
+    return _page(services, request)
+
+
+def _page(services: Services, request: Request, problem: str = "") -> Response:
     collections = sorted(each.name for each in read_config(services.root).collection)
     return services.pages.page(
         request,
         "watch.html",
+        400 if problem else 200,
+        problem=problem,
         watches=list_watches(services.root),
         collections=collections,
         ignored=NAMES,
@@ -42,7 +49,15 @@ def watches(services: ServicesDep, request: Request) -> Response:
 
 
 @router.post("/watch")
-def add(services: ServicesDep, fields: WriterForm) -> Response:
+def add(services: ServicesDep, request: Request, fields: WriterForm) -> Response:
+    try:
+        _add(services, fields)
+    except UsageError as error:
+        return _page(services, request, str(error))
+    return RedirectResponse("/watch", 303)
+
+
+def _add(services: Services, fields: Mapping[str, str]) -> None:
     texts = [line.strip() for line in fields.get("texts", "").splitlines() if line.strip()]
     if not texts:
         raise UsageError("the form contains no pattern: enter at least one, one pattern per line")
@@ -58,7 +73,6 @@ def add(services: ServicesDep, fields: WriterForm) -> Response:
         collections=[chosen] if chosen else [],
         notify=targets,
     )
-    return RedirectResponse("/watch", 303)
 
 
 @router.post("/watch/remove")

@@ -75,7 +75,9 @@ class Access:
         else:
             session = self.session(request)
             if session is None:
-                raise _unauthorised(_TOKEN_NEEDED)
+                if request.url.path.startswith("/api/"):
+                    raise _unauthorised(_TOKEN_NEEDED)
+                raise _unauthorised("Your session has ended: sign in and repeat the action")
             await _require_own_form(request, session)
             name = session.name
         if name != OWNER and (wait_s := self._writes.take(name)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import unquote
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -13,7 +14,7 @@ from lycosa.serve.web.i18n import COOKIE as COOKIE_OF_LANGUAGE
 from lycosa.serve.web.i18n import LANGUAGES
 from lycosa.serve.web.request_bodies import form_fields
 
-_MAX_PATH = 2_000
+_MAX_PATH = 3_000  # characters, percent-decoded: queries and nearly all URLs fit
 _YEAR_S = 366 * 86_400
 
 
@@ -21,9 +22,7 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.get("/login", response_class=HTMLResponse)
-def sign_in_form(
-    services: ServicesDep, request: Request, next: Annotated[str, Query(max_length=_MAX_PATH)] = "/"
-) -> HTMLResponse:
+def sign_in_form(services: ServicesDep, request: Request, next: str = "/") -> HTMLResponse:
     return services.pages.page(request, "login.html", next=safe_path(next), wrong=False)
 
 
@@ -61,7 +60,7 @@ def sign_out() -> Response:
 def choose_language(
     request: Request,
     to: Annotated[str, Query(max_length=16)],
-    next: Annotated[str, Query(max_length=_MAX_PATH)] = "/",
+    next: str = "/",
 ) -> Response:
     response = RedirectResponse(safe_path(next), 303)
     if to in LANGUAGES:
@@ -81,7 +80,7 @@ def safe_path(path: str) -> str:
     if (
         not path.startswith("/")
         or path.startswith(("//", "/\\"))
-        or len(path) > _MAX_PATH
+        or len(unquote(path)) > _MAX_PATH
         or not path.isprintable()
     ):
         return "/"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from datetime import datetime
 from urllib.parse import urlencode
@@ -53,14 +54,16 @@ class PageRenderer:
     ) -> HTMLResponse:
         """Render a template as a response of status `code`, with `values` and the variables of
         every template: see `_shared`, and `session` (the signed-in account; None), `here` (path and
-        query), `here_path`, `places`.
+        query), `here_path`, `places`, `typed` (the fields of the form that was sent), `problem`
+        (what is wrong with them).
         """
         words = self.words(request)
         around = {
             "session": self._access.session(request),
-            "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+            "here": _here(request),
             "here_path": request.url.path,
             "places": self._places,
+            "typed": defaultdict(str, getattr(request.state, "form_fields", {})),
         }
         html = TEMPLATES.get_template(template).render({**_shared(words), **around, **values})
         response = HTMLResponse(html, code)
@@ -85,7 +88,7 @@ def _shared(words: Interface) -> Mapping[str, object]:
     """Return the functions of the reader's language for templates: `t`, `th`, `number`, `percent`,
     `day`, `time` (of `Interface`), `sentence`, `when` (a datetime or ISO 8601 as `time` gives it,
     "" for none), `seconds` (of milliseconds), `size` (of bytes), `share_of` (to a hundredth of a
-    percent), `ui`, `ui_direction`.
+    percent), `language_name`, `ui`, `ui_direction`.
     """
     return {
         "t": words.t,
@@ -103,9 +106,19 @@ def _shared(words: Interface) -> Mapping[str, object]:
             if share is None
             else words.t("{share, number, ::percent scale/100 .##}", share=share)
         ),
+        "language_name": lambda code: (
+            words.t("unknown") if code in ("", "und") else language_name(code)
+        ),
         "ui": words.code,
         "ui_direction": words.direction,
     }
+
+
+def _here(request: Request) -> str:
+    """Return path and query to come back to; of a form, the page of its area."""
+    if request.method != "GET":
+        return "/" + request.url.path.split("/")[1]
+    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
 
 
 def _duration(ms: float | None, words: Interface) -> str:
@@ -138,7 +151,6 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals |= {
-        "language_name": language_name,
         "direction_of": direction,
         "languages_of_ui": LANGUAGES,
         "with_query": with_query,
@@ -148,6 +160,8 @@ def _templates() -> Environment:
         "here": "/",
         "here_path": "/",
         "places": (),
+        "problem": "",
+        "typed": defaultdict(str),
     }
     return environment
 

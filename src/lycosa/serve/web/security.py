@@ -71,8 +71,8 @@ class SecurityMiddleware:
                 for name, value in SECURITY_HEADERS.items():
                     # a cached copy, and the frame around it, bring policies of their own
                     headers.setdefault(name, value)
-                if "cache-control" not in headers:
-                    headers["cache-control"] = "no-store"
+                static = scope["path"].startswith("/static/")
+                headers.setdefault("cache-control", "no-cache" if static else "no-store")
             await send(message)
 
         if (

@@ -8,10 +8,13 @@ async function refresh(region) {
   if (!answer.ok) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = page.getElementById(region.id);
-  if (fresh && !busy()) region.replaceChildren(...fresh.childNodes); // a button that is being pressed by now stays
+  if (!fresh || busy()) return; // a button that is being pressed by now stays
+  region.replaceChildren(...fresh.childNodes);
+  if (!fresh.dataset.refresh) delete region.dataset.refresh; // the hunt has ended
 }
 
 for (const region of document.querySelectorAll("[data-refresh][id]")) {
-  const again = () => refresh(region).catch(() => {}).finally(() => setTimeout(again, region.dataset.refresh * 1000));
-  setTimeout(again, region.dataset.refresh * 1000);
+  const wait = () => region.dataset.refresh && setTimeout(again, region.dataset.refresh * 1000);
+  const again = () => refresh(region).catch(() => {}).finally(wait);
+  wait();
 }
