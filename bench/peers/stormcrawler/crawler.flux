@@ -48,7 +48,9 @@ config:
 components:
   - id: file
     className: com.digitalpebble.stormcrawler.warc.WARCFileNameFormat
-    configMethods: [{name: withPath, args: ["${warc}"]}]
+    configMethods:  # in a line with more braces, Flux would not replace the value
+      - name: withPath
+        args: ["${warc}"]
   # the default of 10 would lose records, because Storm is terminated
   - id: sync
     className: org.apache.storm.hdfs.bolt.sync.CountSyncPolicy
