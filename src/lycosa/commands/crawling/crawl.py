@@ -119,8 +119,8 @@ def _without_seeds(order: CrawlOrder) -> UsageError:
     names = [each.name for each in order.config.collection if each.seeds or each.seed_file]
     configured = f", or a configured collection: --collection {' | '.join(names)}" if names else ""
     return UsageError(
-        f"nothing to crawl: {order.root} has no seeds yet; specify a URL, for example "
-        f"`lycosa crawl https://example.org/`{configured}"
+        f"nothing to crawl: the collection {order.collection.name} in {order.root} has no seeds; "
+        f"specify a URL, for example `lycosa crawl https://example.org/`{configured}"
     )
 
 

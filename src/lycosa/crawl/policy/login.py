@@ -166,13 +166,14 @@ class Login:
         """Return whether robots.txt and the operator's exclusions allow a URL."""
         return self._crawl.robots.allowed(url, self.origin) and not self._crawl.excluded(url)
 
-    def _fail(self, wait_ms: int, why: str) -> None:
+    def _fail(self, wait_ms: int, why: str) -> Task | None:
         self.step, self._body = LoginStep.OUT, None
         wait_ms = min(wait_ms << min(self._failures, 12), _MAX_MS)
         self.next_try = self._crawl.clock.monotonic_ms() + wait_ms
         self._failures += 1
         self._crawl.progress.errors["login_failed"] += 1
         self._crawl.progress.fail(self.url, f"login_failed: {why}")
+        return None
 
     def _task(self, url: str, hop: int) -> Task:
         identity = self._crawl.identifier.identify(url)
