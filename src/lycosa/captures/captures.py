@@ -44,7 +44,7 @@ _TIME = re.compile(
 )
 
 
-_NO_COPY = Message("no_copy", "No copy of this page is archived")
+NO_COPY = Message("no_copy", "No copy of this page is archived")
 
 
 class NoVersion(WorkError):
@@ -126,14 +126,14 @@ class CaptureHistory:
     def _captures(self, identity: UrlId) -> list[Capture]:
         if self._refreshed().exclusions.excluded(identity.url, identity.host):
             # without a hint that there is a rule
-            raise NoVersion(identity.url, _NO_COPY)
+            raise NoVersion(identity.url, NO_COPY)
         rows = self._rows("visits", identity, (*_COLUMNS, *_PLACE)).filter(
             (pl.col("record_id") != "")
             & ~pl.col("kind").is_in(_HIDDEN_KINDS)
             & (pl.col("http_status") > 0)
         )
         if not rows.height:
-            raise NoVersion(identity.url, _NO_COPY)
+            raise NoVersion(identity.url, NO_COPY)
         reason = self._exclusion(identity)
         if reason:
             raise NoVersion(

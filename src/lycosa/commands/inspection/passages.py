@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lycosa.captures.captures import NoVersion, written_at
+from lycosa.captures.captures import NO_COPY, NoVersion, written_at
 from lycosa.chunks.ranking import (
     IndexTerms,
     PassageRanker,
@@ -314,7 +314,7 @@ def chunks(root: str, url: str, max_tokens: int = DEFAULT_TOKENS) -> ChunkList:
         raise UsageError(f"{url!r} is not the URL of a page: {error}") from None
     page = next(pages_at(Workspace.open(root), [address]), None)
     if page is None:
-        raise NoVersion(address, "this page is not stored")
+        raise NoVersion(address, NO_COPY)
     parts = split_page(page.url, page.markdown, ChunkBudget(max_tokens), page.language)
     return ChunkList(**_citation(page), chunks=[PageChunk(**_chunk(each)) for each in parts])
 
