@@ -245,7 +245,7 @@ def test_overrides(override: str, section: str, name: str, value: Any) -> None:
         ("/data/news/lycosa.toml", "seeds/en.txt", "/data/news/seeds/en.txt"),
         ("news/lycosa.toml", "seeds/en.txt", "news/seeds/en.txt"),
         ("/data/news/lycosa.toml", "/home/me/en.txt", "/home/me/en.txt"),
-        ("s3://bucket/news/lycosa.toml", "seeds/en.txt", "seeds/en.txt"),
+        ("s3://bucket/news/lycosa.toml", "seeds/en.txt", "s3://bucket/news/seeds/en.txt"),
         ("/data/news/lycosa.toml", "", ""),
     ],
 )

@@ -115,7 +115,7 @@ def _distinct(
 
 def _with_seed_path(collection: Collection, source: str) -> Collection:
     """Return the collection with its seed file relative to the folder of lycosa.toml."""
-    if not collection.seed_file or "://" in source:
+    if not collection.seed_file:
         return collection
     path = os.path.join(os.path.dirname(source), collection.seed_file)
     return collection.model_copy(update={"seed_file": path})
