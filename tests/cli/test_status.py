@@ -81,7 +81,7 @@ def test_status_of_a_running_daemon_is_shown(lycosa: Lycosa, workspace: Path) ->
     document = {
         "daemon": os.getpid(), "pid": 1, "since": "2026-11-21T10:00:00Z", "pages": 12, "visits": 14, "rate": 1.5, "queue": 3, "hosts": 2,
         "in_flight": 1, "errors": {"timeout": 2}, "collections": {"news": {"pages": 12, "in_flight": 1, "paused": True}},
-        "message": "the disk is full", "last_commit": {"entry": 7, "at": "2026-11-21T10:01:00Z"}, "bad": {"old": "seed_file is missing"},
+        "message": "the disk is full", "last_commit": {"entry": 7, "at": "2026-11-21T10:01:00Z"}, "bad": {"old": "seed_file is missing", "news": "a bad seed"},
     }  # fmt: skip
     assert lycosa("-w", str(workspace), "status", "--json").json["live"] is None
     with opened.own("run"):
@@ -92,6 +92,7 @@ def test_status_of_a_running_daemon_is_shown(lycosa: Lycosa, workspace: Path) ->
         "timeout 2",
         "the disk is full",
         "left out: old",
+        "previous settings: news",
         "seed_file is missing",
         "inactive",
         "entry 7",
@@ -154,7 +155,7 @@ def test_status_of_a_running_silent_and_ended_cluster(here: Lycosa, workspace: P
             "unassigned), log entry 9",
             "running             a cluster",
             "http://127.0.0.1:8265",
-            "news 500 pages",
+            "page quota        news 500\n",
             "10.0.0.1, 8 CPUs, 2 workers, 32 partitions, 5.0 pages/s",
             "dead; 10.0.0.2, 4 CPUs, 1 worker, 16 partitions, 0.0 pages/s",
             "2.5 pages/s, 1,200 pages, 7 in flight; 51,000 waiting; behind by 3 log entries; "

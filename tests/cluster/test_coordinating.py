@@ -18,8 +18,9 @@ from lycosa.cluster.coordinator_service import FILE, CoordinatorOrder, Coordinat
 from lycosa.cluster.polling import Poll
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import ManualClock, SystemClock
+from lycosa.core.errors import StorageError
 from lycosa.crawl.membership import Lease, Ping
-from lycosa.store.coordination.leadership import leader_of
+from lycosa.store.coordination.leadership import LeaderCandidate, leader_of
 from lycosa.store.workspace import DEFAULT_PARTITIONS, Workspace
 from tests.cluster.balance import max_deviation
 from tests.cluster.simulated_cluster import Crawl, sites
@@ -104,6 +105,20 @@ def test_coordinator_service_becomes_leader_replies_and_is_replaced(workspace: W
     ) == ("local", True, 8, 2)
     assert document["nodes"][0]["name"] == "node"
     assert leader_of(workspace.storage) is None
+
+
+def test_coordinator_reports_why_storage_failed(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: LeaderCandidate) -> None:
+        raise StorageError("s3://crawls/news: access is denied")
+
+    monkeypatch.setattr(LeaderCandidate, "try_to_lead", fail)
+    service = CoordinatorService(CoordinatorOrder(workspace.root, SETTINGS, "cluster"))
+    try:
+        until(lambda: service.status()["failure"] == "s3://crawls/news: access is denied")
+    finally:
+        service.close()
 
 
 def test_poll_after_shutdown_of_its_threads_does_not_raise() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from lycosa.cluster import member
 from lycosa.cluster.coordinator import CoordinatorPlan
 from lycosa.cluster.coordinator_service import CoordinatorOrder, CoordinatorService
 from lycosa.cluster.engine import Node, Remote, Unreachable
@@ -22,7 +23,8 @@ from lycosa.cluster.member import ClusterWorker, MemberOrder, MemberStatus
 from lycosa.cluster.worker_supervision import WorkerSupervision
 from lycosa.config.reading import parse_config
 from lycosa.core.clock import ManualClock
-from lycosa.crawl.session.session import CrawlSession
+from lycosa.core.errors import StorageError
+from lycosa.crawl.session.session import CrawlSession, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.store.log.entry import COMMIT, RELEASE
 from lycosa.store.log.state import ClaimInfo
@@ -227,3 +229,60 @@ def test_there_are_no_more_workers_than_partitions(size: int | None, workers: in
         _ManyCpus(), order, size, 4, settings, lambda *_: None, print, ManualClock()
     )
     assert len(supervision.places) == workers
+
+
+@dataclass
+class DirectRemote:
+    """A remote of an object in this process."""
+
+    service: CoordinatorService
+    name: str = "coordinator"
+    node: str = "local"
+
+    def ask(self, method: str, *arguments: Any, timeout_s: float) -> Any:
+        return getattr(self.service, method)(*arguments)
+
+    def send(self, method: str, *arguments: Any) -> None:
+        self.ask(method, *arguments, timeout_s=0)
+
+    def alive(self) -> bool:
+        return True
+
+    def has_ended(self) -> bool:
+        return False
+
+    def kill(self) -> None:
+        pass
+
+
+def test_worker_continues_after_a_failure_of_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = iter(["s3://b/p: no answer"])
+
+    def open_or_fail(*arguments: Any, **options: Any) -> CrawlSession:
+        for failure in failures:
+            raise StorageError(failure)
+        return open_session(*arguments, **options)
+
+    monkeypatch.setattr(member, "open_session", open_or_fail)
+    monkeypatch.setattr(member, "_STORAGE_PAUSE_S", 1.0)
+    with sites(tmp_path / "sites", "127.0.46", 1, 3) as web:
+        config = parse_config(daemon_config(web, delay="0s") + "\n", overrides=SETTINGS)
+        root = Workspace.create(str(tmp_path / "w")).root
+        plan = CoordinatorPlan(1, ends=True)
+        service = CoordinatorService(
+            CoordinatorOrder(root, config.cluster, "test", "local", plan=plan)
+        )
+        try:
+            job = Job(config.collection[0], tuple(f"http://{host}/" for host in web.hosts))
+            order = MemberOrder(
+                root, config, (job,), DirectRemote(service), "w", "local", "crawl", True
+            )
+            worker = ClusterWorker(order)
+            until(lambda: worker.status().worker_status.message == "s3://b/p: no answer")
+            until(lambda: worker.status().ended)
+        finally:
+            service.close()
+    assert worker.status().failure is None
+    assert len(table_rows(tmp_path / "w", "pages", "url")) == 4

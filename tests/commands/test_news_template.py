@@ -22,9 +22,10 @@ from lycosa.commands.crawling.news_template import news_template, seeds_of
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.errors import ConfigError
+from lycosa.core.errors import ConfigError, UsageError
 from lycosa.crawl.session.planning import make_plan, read_seeds
 from lycosa.crawl.session.session import SessionOptions, open_session
+from lycosa.crawl.session.workspace_config import read_settings
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.store.tables.live import LiveTables
@@ -33,11 +34,14 @@ from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import normalise
 from lycosa.url.scope import hostname
 from tests.servers.certificates import make_certificate
+from tests.servers.s3 import location, server
 from tests.servers.synthetic.answer import Answer
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.server import WebServer
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
+
+__all__ = ["location", "server"]
 
 LIST = Path(os.environ.get("LYCOSA_SHARED", "/work/shared")) / "data/news27.tsv"
 CONTACT = ("fetch.contact=robot@your-site.net",)
@@ -114,8 +118,20 @@ def test_template_contains_every_listed_site_that_still_exists(root: Path) -> No
         assert (home in read_seeds(str(path))) == (not note and home != "")
 
 
+def test_seed_files_in_a_bucket_are_written_and_read(location: str) -> None:
+    written = CliRunner().invoke(app, ["-w", f"{location}/", "init", "--template", "news27"])
+    path = f"{location}/lycosa.toml"
+    assert written.output.startswith(f"wrote {path} and 27 seed files")
+    plan = make_plan(read_settings(path), path, overrides=CONTACT)
+    assert {job.collection.name: list(job.seeds) for job in plan.jobs} == {
+        code: seeds_of(code) for code in LANGUAGES
+    }
+    with pytest.raises(UsageError, match=r"seeds/xx\.txt cannot be read: No such file"):
+        read_seeds(f"{location}/seeds/xx.txt")
+
+
 def test_sections_of_shared_sites_are_restricted_by_deny_patterns() -> None:
-    text, _ = news_template(None)
+    text, _ = news_template()
     collections = {collection.name: collection for collection in parse_config(text).collection}
     for name, url, admitted in (
         ("hi", "https://www.bbc.com/hindi/articles/x1", True),
@@ -292,10 +308,9 @@ class SecureWeb(RenamedWeb):
     ],
 )
 def test_collections_are_crawled_completely_over_https(
-    tmp_path: Path, codes: list[str], plan: WebPlan
+    tmp_path: Path, root: Path, codes: list[str], plan: WebPlan
 ) -> None:
-    text, _ = news_template(None)
-    every = make_plan(text, "news27", overrides=CONTACT)
+    every = make_plan(*configuration(root), overrides=CONTACT)
     jobs = [job for job in every.jobs if job.collection.name in codes]
     homes = {
         job.collection.name: [re.sub("^http:", "https:", normalise(seed)) for seed in job.seeds]

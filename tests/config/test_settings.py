@@ -245,7 +245,8 @@ def test_overrides(override: str, section: str, name: str, value: Any) -> None:
         ("/data/news/lycosa.toml", "seeds/en.txt", "/data/news/seeds/en.txt"),
         ("news/lycosa.toml", "seeds/en.txt", "news/seeds/en.txt"),
         ("/data/news/lycosa.toml", "/home/me/en.txt", "/home/me/en.txt"),
-        ("s3://bucket/news/lycosa.toml", "seeds/en.txt", "seeds/en.txt"),
+        ("s3://bucket/news/lycosa.toml", "seeds/en.txt", "s3://bucket/news/seeds/en.txt"),
+        ("/data/news/lycosa.toml", "s3://bucket/en.txt", "s3://bucket/en.txt"),
         ("/data/news/lycosa.toml", "", ""),
     ],
 )
@@ -255,7 +256,8 @@ def test_paths_are_relative_to_the_configuration_file(
     text = f'[fetch]\nca_file = "{path}"\n[crawl]\nexclusions = "{path}"\n'
     config = parse_config(f'{text}[[collection]]\nname = "en"\nseed_file = "{path}"\n', source)
     assert config.collection[0].seed_file == expected
-    assert (config.fetch.ca_file, config.crawl.exclusions) == (expected, expected)
+    local = path if source.startswith("s3:") else expected  # a CA file and exclusions are local
+    assert (config.fetch.ca_file, config.crawl.exclusions) == (local, local)
 
 
 def test_overrides_precede_the_file_and_the_last_one_is_used() -> None:

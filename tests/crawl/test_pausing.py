@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import time
@@ -18,13 +19,13 @@ from tests.daemon.daemons import QUICK, RUN, collection, daemon, site
 from tests.waiting import until
 
 
-def lycosa(workspace: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def lycosa(workspace: Path, *words: str, limit_s: float = 60) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*RUN, "-w", str(workspace), *words],
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=limit_s,
     )
 
 
@@ -48,18 +49,21 @@ def test_paused_collection_is_not_crawled_until_resumed(tmp_path: Path) -> None:
     assert "did you mean 'one'" in unknown.stderr
 
 
-def test_a_running_crawl_is_paused_and_resumed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_running_crawl_is_paused_and_resumed(tmp_path: Path, workers: int) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.31", 600) as server:
         home = f"http://127.0.6.31:{server.port}/"
         crawl = [*RUN, "-w", str(workspace), "crawl", home, "--delay", "100ms"]
+        crawl += ["--workers", str(workers)]
         errors = tmp_path / "errors"
         with errors.open("w") as messages:
             running = subprocess.Popen(crawl, stderr=messages, stdout=subprocess.DEVNULL)
         until(lambda: len(server.requests()) >= 5, alive=running)
         assert "default is paused" in lycosa(workspace, "collection", "pause", "default").stdout
         until(lambda: "'default' is paused" in errors.read_text(), alive=running)
-        time.sleep(0.5)  # a request may be in flight
+        # a request may be in flight, and workers of a cluster look once a second
+        time.sleep(0.5 if workers == 1 else 5)
         before = len(server.requests())
         assert before < 600
         time.sleep(1)
@@ -89,6 +93,25 @@ def test_a_crawl_of_a_paused_collection_is_refused(tmp_path: Path) -> None:
             workspace, "sql", "SELECT url FROM urls WHERE state = 'known' LIMIT 1", "--csv"
         ).stdout.split()[1]
         assert "the collection is paused since" in lycosa(workspace, "explain", known_url).stdout
+
+
+def test_crawl_ignores_the_schedule_and_obeys_the_setting_paused(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    minute = int(time.time()) // 60 % 1440
+    hours = [f"{(minute + ahead) // 60 % 24:02}:{(minute + ahead) % 60:02}" for ahead in (120, 180)]
+    with site(tmp_path / "site", "127.0.6.31", 3) as server:
+        home = f"http://127.0.6.31:{server.port}/"
+        Workspace.create(str(workspace))
+        (workspace / "lycosa.toml").write_text(
+            collection("night", home, more=f'schedule = "{hours[0]}-{hours[1]}"')
+            + collection("off", home, more="paused = true")
+        )
+        crawl = ("crawl", "--no-index", "--json", "--workers", "2", "--collection")
+        done = lycosa(workspace, *crawl, "night", limit_s=180)
+        assert json.loads(done.stdout)["pages"] == 4
+        refused = lycosa(workspace, *crawl, "off")
+    assert refused.returncode == 2
+    assert "collection 'off' has paused = true in lycosa.toml" in refused.stderr
 
 
 def test_pause_files(tmp_path: Path) -> None:

@@ -107,6 +107,47 @@ def crawl_results(machine: Machine, out: Path) -> dict[str, object]:
     }
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_daemon_continues_after_an_outage_of_storage(
+    workers: int, locations: Locations, tmp_path: Path
+) -> None:
+    write_site(tmp_path / "site")
+    location, faults = locations.location("s3", tmp_path), locations.s3.faults
+    machine = Machine(location, locations.environment("s3", tmp_path / "cache"))
+    machine.run("init")
+    with (
+        nginx([Server("127.0.4.3", tmp_path / "site")]) as server,
+        (tmp_path / "errors").open("w") as errors,
+    ):
+        seed = f'collection.seeds=["http://127.0.4.3:{server.port}/"]'
+        arguments = machine.command("run", "--set", seed, "--set", "collection.delay=1s")
+        daemon = subprocess.Popen(
+            [*arguments, "--workers", str(workers)],
+            env=os.environ | machine.environment,
+            stderr=errors,
+        )
+
+        def has(message: str) -> bool:
+            return message in (tmp_path / "errors").read_text()
+
+        try:
+            until(lambda: len(server.requests()) >= 5, LIMIT_S, alive=daemon)
+            faults.refuse = lambda method, key: 500
+            until(lambda: has("storage is not available"), LIMIT_S, alive=daemon)
+            if workers == 1:
+                until(lambda: has("it is restarted until storage"), LIMIT_S, alive=daemon)
+            faults.clear()
+            before = len(server.requests())
+            until(lambda: len(server.requests()) > before + 5, LIMIT_S, alive=daemon)
+        finally:
+            faults.clear()
+            daemon.terminate()
+        assert daemon.wait(LIMIT_S) == 0
+    assert not has("Traceback")
+    assert not has("restarts)")
+    assert not has("cannot be used")
+
+
 @pytest.mark.proves("durability-remote-kill")
 @pytest.mark.parametrize("kind", REMOTE)
 def test_killed_crawl_on_remote_storage_has_the_same_results_as_in_a_folder(

@@ -281,6 +281,18 @@ def test_an_unusable_environment_is_refused(
         open_storage(location)
 
 
+@pytest.mark.parametrize("name", ["s3://b//x", "s3://b/./x", "s3://b/x/../y", "s3:/b/x"])
+def test_an_ambiguous_location_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="URL"):
+        open_storage(name)
+
+
+def test_an_unreachable_namenode_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lycosa.store.storage.hdfs._ATTEMPTS", 1)
+    with pytest.raises(StorageError, match=r"127\.0\.0\.1:9 cannot be reached: check host, port"):
+        open_storage("webhdfs://127.0.0.1:9/x").read("log")
+
+
 def test_google_cloud_storage_is_another_scheme() -> None:
     storage = open_storage("gs://bucket/a/b")
     assert (storage.root, storage.on_disk) == ("gs://bucket/a/b", False)

@@ -127,9 +127,7 @@ class CoordinatorService:
             try:
                 self._supervise()
                 self._failure = ""
-            except OSError as error:  # storage is unavailable: leases expire
-                self._failure = f"{type(error).__name__}: {error.strerror or 'storage failed'}"
-            except LycosaError as error:
+            except (LycosaError, OSError) as error:  # storage is unavailable: leases expire
                 self._failure = str(error)
         with suppress(OSError):
             if (

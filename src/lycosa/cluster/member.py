@@ -14,14 +14,14 @@ import secrets
 import signal
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 from lycosa.cluster.engine import Remote, Unreachable
 from lycosa.cluster.walking_shared import WalkOrder, join_walk
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.errors import ClaimLost, LycosaError, UsageError
+from lycosa.core.errors import ClaimLost, LycosaError, StorageError, UsageError
 from lycosa.core.system_errors import is_disk_full
 from lycosa.core.units import format_time
 from lycosa.crawl.membership import Lease, Ping, PingReply
@@ -46,6 +46,7 @@ from lycosa.store.workspace import Workspace
 
 _SOON = 10  # after a reply with `soon` the next ping follows in this part of the interval
 _LOOK_S = 0.05
+_STORAGE_PAUSE_S = 5.0
 _CLOSE_S = 6.0
 
 
@@ -88,7 +89,6 @@ class ClusterWorker:
         tune_memory()
         self._order = order
         self._clock = clock or SystemClock()
-        self._workspace = Workspace.open(order.location)
         self._settings = order.config.cluster
         self._lease = Lease(self._clock, self._settings.hold)
         self._lock = threading.Lock()  # guards the fields about the claim in a ping
@@ -107,14 +107,20 @@ class ClusterWorker:
         self._idle = False
         self._mark = PageMark()
         self._reads = (0, 0)  # number of the page that is read, and since when
-        here = self._workspace.storage
-        self._room = DiskSpace(
-            here.root if here.on_disk else here.scratch_dir(), order.config.run.disk_reserve
-        )
         self.name = f"{order.name}-{os.getpid()}-{secrets.token_hex(3)}"
         # without pings the partitions would be reassigned while this process still works
         start_thread(self._ping, name="ping", on_error=OnError.END_PROCESS)
         start_thread(self._work, name="work", on_error=OnError.END_PROCESS)
+
+    @cached_property
+    def _workspace(self) -> Workspace:  # opened by `_work`, which repeats it if storage fails
+        return Workspace.open(self._order.location)
+
+    @cached_property
+    def _room(self) -> DiskSpace:
+        here = self._workspace.storage
+        folder = here.root if here.on_disk else here.scratch_dir()
+        return DiskSpace(folder, self._order.config.run.disk_reserve)
 
     # -- called by the driver
     # ------------------------------------------------------------
@@ -223,7 +229,11 @@ class ClusterWorker:
                 with self._lock:
                     self._intent = self._lease.assigned_partitions or frozenset()
                 if self._intent:
-                    self._hold(self._intent)
+                    try:
+                        self._hold(self._intent)
+                    except StorageError as error:  # the next claim continues
+                        self._worker_status = replace(self._worker_status, message=str(error))
+                        self._ended.wait(_STORAGE_PAUSE_S)
                     collect_session()
                 else:
                     self._ended.wait(_LOOK_S)
@@ -243,7 +253,7 @@ class ClusterWorker:
 
     def _hold(self, partitions: frozenset[int]) -> None:
         """Run one session: claim, load, fetch, commit, release. A lost claim is no failure."""
-        rest = CrawlPause(self._order.jobs, self._room, self._clock)
+        rest = CrawlPause(self._order.jobs, self._room, self._clock, scheduled=not self._order.ends)
         session = open_session(
             self._workspace,
             self._order.config,
@@ -281,10 +291,12 @@ class ClusterWorker:
         except ClaimLost:
             pass
         finally:
-            session.close()
-            if done:
-                session.claim.release()
-            self._clear_session(session, rest)
+            try:
+                session.close()
+                if done:
+                    session.claim.release()
+            finally:
+                self._clear_session(session, rest)
 
     def _clear_session(self, session: CrawlSession, rest: CrawlPause) -> None:
         self._update_status(session, rest, "")

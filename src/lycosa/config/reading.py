@@ -67,9 +67,10 @@ def parse_config(
     ]
     if twice:
         raise ConfigError(f"{source}: two monitors have the URL {twice[0]}; remove one")
+    local = "" if "://" in source else source  # these two are not read from remote storage
     paths = {
-        "fetch": _with_path(config.fetch, "ca_file", source),
-        "crawl": _with_path(config.crawl, "exclusions", source),
+        "fetch": _with_path(config.fetch, "ca_file", local),
+        "crawl": _with_path(config.crawl, "exclusions", local),
     }
     return config.model_copy(update={"collection": collections, **paths})
 
@@ -122,7 +123,7 @@ def _distinct(
 def _with_path(section: _Section, name: str, source: str) -> _Section:
     """Return a section with the path in a setting relative to the folder of lycosa.toml."""
     path = getattr(section, name)
-    if not path or "://" in source:
+    if not path or "://" in path:
         return section
     return section.model_copy(update={name: os.path.join(os.path.dirname(source), path)})
 

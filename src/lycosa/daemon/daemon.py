@@ -18,7 +18,14 @@ from typing import Any
 
 from lycosa.cluster.engine import Engine
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.errors import ConfigError, LycosaError, SettingsRefused, UsageError, WorkspaceError
+from lycosa.core.errors import (
+    ConfigError,
+    LycosaError,
+    SettingsRefused,
+    StorageError,
+    UsageError,
+    WorkspaceError,
+)
 from lycosa.core.units import format_time, number_of
 from lycosa.crawl.session.planning import CrawlPlan
 from lycosa.crawl.session.worker_status import COMMAND, FILE, write_live
@@ -133,6 +140,7 @@ class Daemon:
         self._hunts = HuntSupervisor(workspace, report, alone=order.engine is None)
         self._index = IndexSupervisor(workspace.root, report)
         self._services = CrawlServices(workspace.root, plan.config, report)
+        self._storage_trouble = ""
         self._stop = self._reload = False
         self._signals = 0
 
@@ -172,12 +180,13 @@ class Daemon:
         if now >= self._next_space_check:
             self._next_space_check = now + _SPACE_CHECK_MS
             self._check_disk_space()
-        if self._files.changed() or self._reload:
-            self._read_settings()
-        if self._hunts.tick(
-            now, self._plan.config, free=self._worker.child is None and self._disk_space.enough
-        ):
-            self._worker.hold(now, self._plan.config.run)
+        try:
+            self._read_storage(now)
+            self._storage_trouble = ""
+        except StorageError as error:
+            if not self._storage_trouble:
+                self._report(f"storage is not available: {error}; the daemon waits for it")
+            self._storage_trouble = str(error)
         try:
             self._worker.tick(now, self._plan, self._disk_space)
         except SettingsRefused as refused:
@@ -185,13 +194,22 @@ class Daemon:
         self._index.tick(now, self._plan.config.index, has_space=self._disk_space.enough)
         with suppress(OSError):
             self._upkeep.tick(has_space=self._disk_space.enough)
-        self._log_messages.tick()
         if now >= self._next_collection:
             self._next_collection = now + _COLLECTION_INTERVAL_MS
             collect_garbage()
         if self._worker.child is None and now >= self._next_live:
             self._next_live = now + _LIVE_EVERY_MS
             self._write_live()
+
+    def _read_storage(self, now: int) -> None:
+        """Apply changed settings, hunt requests and new log entries. Raises StorageError."""
+        if self._files.changed() or self._reload:
+            self._read_settings()
+        if self._hunts.tick(
+            now, self._plan.config, free=self._worker.child is None and self._disk_space.enough
+        ):
+            self._worker.hold(now, self._plan.config.run)
+        self._log_messages.tick()
 
     # -- settings
 
@@ -208,6 +226,9 @@ class Daemon:
             new = self._files.read_plan(
                 self._workspace.state().settings, monitors=has_monitors(self._workspace.storage)
             )
+        except StorageError:
+            self._reload = True  # once storage is available
+            raise
         except (UsageError, OSError) as error:
             self._report(
                 f"{source} has changed but cannot be used; the previous settings stay in force: "

@@ -31,25 +31,29 @@ def follow(report: Callable[..., None], root: str, settings: IndexSettings) -> N
     with contextlib.suppress(OSError):
         os.nice(_NICENESS)
     tune_memory()
-    indexer = Indexer(root, settings, release_memory=give_back)
-    last = working = False
-    tidied = time.monotonic()
     try:
-        while not last:
-            last = ending.wait(max(settings.interval, _MIN_INTERVAL_MS) / 1000)
-            try:
-                indexer.update()
-            except OwnedError:
-                continue  # `lycosa index` is running; continue after it
-            if not working:
-                working = True
-                report(ReportKind.WORKING)
-            if time.monotonic() - tidied >= _TIDY_S:
-                collect_garbage()
-                tidied = time.monotonic()
+        with contextlib.closing(Indexer(root, settings, release_memory=give_back)) as indexer:
+            _follow(indexer, ending, report, settings)
     except (LycosaError, OSError) as error:
         kind = "" if isinstance(error, LycosaError) else f"{type(error).__name__}: "
         report(ReportKind.FAILED, f"{kind}{error}")
         raise SystemExit(1) from None
-    finally:
-        indexer.close()
+
+
+def _follow(
+    indexer: Indexer, ending: StopFlag, report: Callable[..., None], settings: IndexSettings
+) -> None:
+    last = working = False
+    tidied = time.monotonic()
+    while not last:
+        last = ending.wait(max(settings.interval, _MIN_INTERVAL_MS) / 1000)
+        try:
+            indexer.update()
+        except OwnedError:
+            continue  # `lycosa index` is running; continue after it
+        if not working:
+            working = True
+            report(ReportKind.WORKING)
+        if time.monotonic() - tidied >= _TIDY_S:
+            collect_garbage()
+            tidied = time.monotonic()

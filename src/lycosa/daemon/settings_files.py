@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock
 from lycosa.crawl.session.planning import CrawlPlan, make_plan
-from lycosa.crawl.session.workspace_config import decode_config
+from lycosa.crawl.session.workspace_config import read_settings
 from lycosa.processes.disk import DiskSpace
 from lycosa.store.storage.storage import Storage, open_storage
 from lycosa.store.workspace import CONFIGURATION
@@ -29,7 +28,7 @@ class SettingsFiles:
     def __init__(
         self, root: str, collections: tuple[str, ...], overrides: tuple[str, ...], clock: Clock
     ) -> None:
-        self.source = f"{root}/{CONFIGURATION}"
+        self.source = os.path.join(root, CONFIGURATION)
         self._collections = collections
         self._overrides = overrides
         self._clock = clock
@@ -40,7 +39,7 @@ class SettingsFiles:
     def read_plan(self, before: Mapping[str, Any], *, monitors: bool) -> CrawlPlan:
         """Read the plan; `before`, `monitors` and errors as of `make_plan`, and OSError."""
         return make_plan(
-            _read_text(self.source),
+            read_settings(self.source),
             self.source,
             overrides=self._overrides,
             chosen=self._collections,
@@ -72,15 +71,6 @@ def workspace_disk(storage: Storage, config: Config) -> DiskSpace:
     """Return the free space of the disk on which a workspace, or its cache, is."""
     folder = storage.root if storage.on_disk else storage.scratch_dir()
     return DiskSpace(folder, config.run.disk_reserve)
-
-
-def _read_text(path: str) -> str:
-    """Return the text of a local or remote file, "" if there is none."""
-    folder, name = os.path.split(path)
-    if "://" in folder:
-        return decode_config(open_storage(folder).read(name) or b"", path)
-    file = Path(path)
-    return decode_config(file.read_bytes(), path) if file.is_file() else ""
 
 
 def _signature(path: str) -> _Signature:

@@ -29,6 +29,7 @@ KILL_SHARE = 0.8
 _POLL_S = 0.1
 _RESTART_PAUSE_MS = 1_000
 _DISK_FULL_PAUSE_MS = 3_000
+_STORAGE_PAUSE_MS = 10_000
 _HOLD_MS = 1_000
 _INDEX_PAUSE_MS, _MAX_INDEX_PAUSE_MS = 10_000, 600_000
 _HUNT_POLL_MS = 250
@@ -144,6 +145,10 @@ class WorkerSupervisor(Supervisor):
         if child.has_reported(ReportKind.DISK) or not disk.check():
             self._report(f"{self.failure}; it is restarted when the disk has enough free space")
             self._start_at = now + _DISK_FULL_PAUSE_MS
+            return
+        if child.has_reported(ReportKind.STORAGE):
+            self._report(f"{self.trouble}; it is restarted until storage is available")
+            self._start_at = now + _STORAGE_PAUSE_MS
             return
         self._count_death(now, settings)
         self._start_at = now + _RESTART_PAUSE_MS

@@ -13,7 +13,7 @@ from types import FrameType
 
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.errors import ClaimLost, LycosaError, UsageError
+from lycosa.core.errors import ClaimLost, LycosaError, StorageError, UsageError
 from lycosa.core.system_errors import is_disk_full
 from lycosa.core.units import format_time
 from lycosa.crawl.processing.page_mark import MarkingReader, PageMark
@@ -222,6 +222,8 @@ def _call(ticks: list[Callable[[], object]]) -> None:
 def _report_kind(error: BaseException) -> ReportKind:
     if is_disk_full(error):
         return ReportKind.DISK
+    if isinstance(error, StorageError):
+        return ReportKind.STORAGE
     if isinstance(error, ClaimLost):
         return ReportKind.LOST
     return ReportKind.USAGE if isinstance(error, UsageError) else ReportKind.FAILED

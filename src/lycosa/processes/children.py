@@ -25,6 +25,7 @@ class ReportKind(StrEnum):
     WORKING = "working"  # it has started working
     USAGE = "usage"  # a setting is wrong: a restart would not help
     DISK = "disk"  # the disk is full
+    STORAGE = "storage"  # remote storage failed
     LOST = "lost"  # superseded by another process
     FAILED = "failed"  # anything else
 

@@ -75,9 +75,9 @@ class ServerProcesses:
         Raises:
             WorkError, UsageError: the port is in use, or the address is not one of this machine.
         """
+        with listen(self._served.host, self._served.port):
+            pass  # fails at once if another program uses the port
         if self._served.shared:
-            with listen(self._served.host, self._served.port):
-                pass  # fails if another program uses the port, though ours may be shared
             self._reservation = _reserve_port(self._served.host, self._served.port)
             self._served = replace(self._served, port=int(self._reservation.getsockname()[1]))
         for number in range(self._processes):

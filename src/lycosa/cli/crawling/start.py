@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from shlex import quote
@@ -52,16 +53,15 @@ def init(
             f"for {partitions}, create a new workspace"
         )
     storage = opened.storage
-    path = f"{root}/{CONFIGURATION}"
+    path = os.path.join(root, CONFIGURATION)
     if storage.size(CONFIGURATION) is not None and not force:
         raise UsageError(f"{path} already exists; edit it, or replace it with --force")
     if template:
-        text, files = news_template(SEEDS if storage.on_disk else None)
-        if storage.on_disk:
-            storage.make_folder(SEEDS)
-            for name, content in files.items():
-                if force or storage.size(f"{SEEDS}/{name}") is None:
-                    storage.replace(f"{SEEDS}/{name}", content.encode(), sync=True)
+        text, files = news_template()
+        storage.make_folder(SEEDS)
+        for name, content in files.items():
+            if force or storage.size(f"{SEEDS}/{name}") is None:
+                storage.replace(f"{SEEDS}/{name}", content.encode(), sync=True)
         storage.replace(CONFIGURATION, text.encode(), sync=True)
         print(
             f"wrote {path} and {len(files)} seed files: set fetch.contact there, then run "

@@ -251,12 +251,15 @@ def live_rows(live: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         )
         rows = [("now", text)]
     rows.append(("  message", live["message"]))
-    collections = (live.get("collections") or {}).items()
-    rows.append(("  inactive", ", ".join(name for name, each in collections if each["paused"])))
+    collections = live.get("collections") or {}
+    inactive = [name for name, each in collections.items() if each["paused"]]
+    rows.append(("  inactive", ", ".join(inactive)))
     commit = live.get("last_commit")
     if commit:
         rows.append(("  last commit", f"entry {commit['entry']} at {commit['at']}"))
-    rows += [(f"  left out: {name}", reason) for name, reason in (live.get("bad") or {}).items()]
+    for name, reason in (live.get("bad") or {}).items():
+        effect = "previous settings" if name in collections else "left out"
+        rows.append((f"  {effect}: {name}", reason))
     return rows
 
 
@@ -279,11 +282,10 @@ def cluster_rows(cluster: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         f"{cluster.get('partitions', 0)} partitions ({cluster.get('unassigned', 0)} unassigned), "
         f"log entry {cluster.get('log_head')}"
     )
-    quotas = counts(cluster.get("granted") or {})
     return [
         ("cluster", text),
         ("  dashboard", str(cluster.get("dashboard") or "")),
-        ("  page quota", f"{quotas} pages" if quotas else ""),
+        ("  page quota", counts(cluster.get("granted") or {})),
         *((f"  node {_short(node.get('name'))}", _node(node)) for node in nodes),
         *((f"  worker {worker.get('worker')}", _worker(worker)) for worker in workers),
     ]

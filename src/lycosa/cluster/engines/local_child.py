@@ -16,7 +16,7 @@ from typing import Any
 
 from lycosa.cluster.engines.local_remote import KEY_BYTES, LocalRemote
 from lycosa.cluster.engines.object_host import CallResult, ObjectHost
-from lycosa.core.errors import WorkError
+from lycosa.core.errors import LycosaError, WorkError
 from lycosa.processes.jobs import OneThread
 from lycosa.processes.platform import end_with_parent
 from lycosa.processes.terminal import escape_output
@@ -53,6 +53,8 @@ def serve_object(
         host = ObjectHost(f"process {os.getpid()} ({remote.name})", make, arguments)
     except Exception as error:
         remote.file("error").write_text(f"{type(error).__name__}: {error}")
+        if isinstance(error, LycosaError):
+            raise SystemExit(1) from None  # not a bug: no traceback
         raise
     remote.file("sock").unlink(missing_ok=True)  # of an earlier process
     listener = Listener(str(remote.file("sock")), "AF_UNIX", _BACKLOG)

@@ -196,7 +196,7 @@ class RayEngine:
         """Connect this process, and return the URL of the dashboard or ""."""
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
-        if ":" in address:
+        if address not in ("", "auto", "local"):
             require_cluster(address)
         logging.getLogger("ray").setLevel(logging.ERROR)
         _silence_ray()

@@ -18,6 +18,7 @@ from lycosa.commands.crawling.crawl import CrawlOrder, open_for, plan_crawl
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import LycosaError
+from lycosa.crawl.session.pausing import PauseFollower
 from lycosa.crawl.session.worker_status import added
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Observer
@@ -148,12 +149,14 @@ def crawl_together(
         )
         cluster = Cluster(engine, workspace, order.config, [job], options, order.say, clock)
         stack.callback(_close, cluster)
+        pauses = PauseFollower(workspace.storage, job.collection.name, None, order.say, clock)
         head = state.head
 
         def tick(newest: int) -> None:
             nonlocal head
             owner.touch()
             upkeep.tick()
+            pauses.tick()
             if walk is not None:
                 walk.tick()
             if newest > head and follower is not None:

@@ -103,6 +103,10 @@ def plan_crawl(
     """
     collection, start = order.collection, None
     require_not_paused(workspace.storage, collection.name)
+    if collection.paused:
+        raise UsageError(
+            f"collection {collection.name!r} has paused = true in lycosa.toml: remove this setting"
+        )
     if order.start:
         start = start_of(workspace, collection, order.start, order.start_depth)
     before = workspace.state().settings.get(collection.name, {})
@@ -167,7 +171,9 @@ def crawl(
             )
         ) as session:
             name = job.collection.name
-            pauses = PauseFollower(workspace.storage, session.worker, name, order.say, clock)
+            pauses = PauseFollower(
+                workspace.storage, name, session.worker.dispatcher, order.say, clock
+            )
             ticks += [session.inbox.apply, pauses.tick]
             if order.index:
                 from lycosa.index.follower import IndexFollower

@@ -26,18 +26,15 @@ _GLOBAL = """# Media and government sites in 27 languages, one collection per la
 """
 
 
-def news_template(seed_folder: str | None) -> tuple[str, dict[str, str]]:
-    """Return lycosa.toml and the seed files by name.
-
-    `seed_folder`: their future folder in the workspace; None: the seeds are in lycosa.toml.
-    """
+def news_template() -> tuple[str, dict[str, str]]:
+    """Return lycosa.toml and the seed files of its folder `SEEDS` by name."""
     domains = Domains(bundled_suffix_list())
     head, _, _ = configuration_template().partition("# A collection is a set of seeds")
     parts = [_GLOBAL + head.rstrip() + "\n"]
     files = {}
     for number, (code, name) in enumerate(LANGUAGES.items()):
         files[f"{code}.txt"] = _seed_file(name, SITES[code])
-        parts.append(_collection(number, code, name, seed_folder, domains))
+        parts.append(_collection(number, code, name, domains))
     example = "\n".join(setting_lines(Collection, Collection()))
     parts.append(f"# All other settings of a collection, with their defaults:\n\n{example}")
     text = "\n".join(parts)
@@ -65,18 +62,13 @@ def _seed_file(name: str, sites: Sequence[Site]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _collection(
-    number: int, code: str, name: str, seed_folder: str | None, domains: Domains
-) -> str:
+def _collection(number: int, code: str, name: str, domains: Domains) -> str:
     hours, minutes = divmod(number * _SPREAD_MINUTES, 60)
     settings: dict[str, object] = {"name": code, "language": code}
     if "accept_language" in Collection.model_fields:
         settings["accept_language"] = _accepts(code)
-    if seed_folder is None:
-        settings["seeds"] = seeds_of(code)
-    else:
-        settings["seed_file"] = f"{seed_folder}/{code}.txt"
     settings |= {
+        "seed_file": f"{SEEDS}/{code}.txt",
         "scope": "domain",
         "delay": "2s",
         "connections_per_host": 1,

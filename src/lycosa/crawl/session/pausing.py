@@ -16,9 +16,9 @@ from contextlib import suppress
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_time
+from lycosa.crawl.dispatcher import Dispatcher
 from lycosa.crawl.session.planning import require_collection
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.crawl.worker import Worker
 from lycosa.store.storage.storage import Storage
 from lycosa.store.workspace import Workspace
 
@@ -130,22 +130,21 @@ class ManualPauses:
 
 
 class PauseFollower:
-    """Applies the pauses of a collection to a running crawl of one process, and reports them."""
+    """Applies the pauses of a collection to a running crawl, and reports them.
+
+    `dispatcher`: None with several workers, each of which applies them itself.
+    """
 
     def __init__(
         self,
         storage: Storage,
-        worker: Worker,
         collection: str,
+        dispatcher: Dispatcher | None,
         report: Callable[[str], None],
         clock: Clock,
     ) -> None:
-        self._storage, self._worker, self._collection, self._report = (
-            storage,
-            worker,
-            collection,
-            report,
-        )
+        self._storage, self._collection = storage, collection
+        self._dispatcher, self._report = dispatcher, report
         self._pauses = ManualPauses(clock)
         self._paused = False
 
@@ -154,7 +153,8 @@ class PauseFollower:
         paused = self._collection in self._pauses.read(self._storage)
         if paused != self._paused:
             self._paused = paused
-            self._worker.dispatcher.pause_collections([self._collection] if paused else [])
+            if self._dispatcher is not None:
+                self._dispatcher.pause_collections([self._collection] if paused else [])
             resume = f"`lycosa collection resume {self._collection}` resumes it"
             self._report(
                 f"collection {self._collection!r} is {f'paused: {resume}' if paused else 'resumed'}"

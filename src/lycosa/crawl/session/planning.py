@@ -6,7 +6,6 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from pathlib import Path
 from typing import Any
 
 from lycosa.config.credentials import without_user
@@ -16,6 +15,7 @@ from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import ConfigError, Refusal, UrlError, UsageError
 from lycosa.core.patterns import lazy_pattern
 from lycosa.crawl.session.single_fetch import named_pair
+from lycosa.crawl.session.workspace_config import read_file
 from lycosa.crawl.state.task import Job
 from lycosa.fetch.connect_to import find_override, parse_connect_to
 from lycosa.fetch.guard import is_public
@@ -34,9 +34,9 @@ def read_seeds(path: str) -> list[str]:
         UsageError: the file cannot be read, or a line is not a URL.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = read_file(path).decode("utf-8-sig")
     except OSError as error:
-        raise UsageError(f"seed file {path} cannot be read: {error.strerror}") from None
+        raise UsageError(f"seed file {path} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise UsageError(
             f"seed file {path} cannot be read: it is not valid UTF-8 ({error.reason} "

@@ -49,12 +49,20 @@ class Rate:
 
 
 class CrawlPause:
-    """Pauses collections by schedule and by command, and all of them when the disk is full."""
+    """Pauses collections by schedule and by command, and all of them when the disk is full.
 
-    def __init__(self, jobs: Iterable[Job], space: DiskSpace, clock: Clock) -> None:
+    `scheduled`: whether the schedules apply; only `run` observes them.
+    """
+
+    def __init__(
+        self, jobs: Iterable[Job], space: DiskSpace, clock: Clock, *, scheduled: bool = True
+    ) -> None:
         self._clock = clock
         jobs = list(jobs)
-        self._hours = {job.collection.name: parse_hours(job.collection.schedule) for job in jobs}
+        self._hours = {
+            job.collection.name: parse_hours(job.collection.schedule if scheduled else "")
+            for job in jobs
+        }
         self._paused = frozenset(job.collection.name for job in jobs if job.collection.paused)
         self._manual_pauses = ManualPauses(clock)
         self._disk_space = space

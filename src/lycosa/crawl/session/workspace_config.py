@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,12 +34,10 @@ def read_config(
     Raises:
         ConfigError: a setting is invalid.
     """
-    path, content = "settings", b""
-    if root and "://" in root:
-        path, content = f"{root}/{CONFIGURATION}", open_storage(root).read(CONFIGURATION) or b""
-    elif root and (file := Path(root) / CONFIGURATION).is_file():
-        path, content = str(file), file.read_bytes()
-    text = decode_config(content, path)
+    path = os.path.join(root or "", CONFIGURATION)
+    text = read_settings(path) if root else ""
+    if not text:
+        path = "settings"
     if collection and not any(
         entry.name == collection for entry in parse_config(text, path).collection
     ):
@@ -45,11 +45,34 @@ def read_config(
     return parse_config(text, path, tuple(overrides), bad)
 
 
-def decode_config(content: bytes, path: str) -> str:
-    """Return the text of a settings file.
+def read_settings(path: str) -> str:
+    """Return the text of lycosa.toml, "" if there is none.
 
-    Raises ConfigError, with the line, if it is not UTF-8.
+    Raises ConfigError, with the line, if it is not UTF-8; and OSError.
     """
+    if "://" not in path and not Path(path).is_file():
+        return ""
+    try:
+        return _decode(read_file(path), path)
+    except FileNotFoundError:
+        return ""
+
+
+def read_file(path: str) -> bytes:
+    """Return the content of a local file, or of a file at a URL such as `s3://…/seeds/en.txt`.
+
+    Raises OSError; StorageError if remote storage failed.
+    """
+    folder, name = os.path.split(path)
+    if "://" not in folder:
+        return Path(path).read_bytes()
+    content = open_storage(folder).read(name)
+    if content is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return content
+
+
+def _decode(content: bytes, path: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from lycosa.config.settings import CrawlSettings
 from lycosa.core.clock import Clock
-from lycosa.core.errors import WorkError
+from lycosa.core.errors import StorageError, WorkError
 from lycosa.crawl.state.crawl_state import CrawlState
 
 CHECKS_COMMIT_MS = 120_000
@@ -124,11 +124,15 @@ class Commits:
         try:
             entry = under_way.result()
         except OSError as error:
-            raise WorkError(
-                f"the results could not be committed: {error}; free disk space (or repair the "
-                "disk) and run again: "
-                "all fetched pages are in the archive and will be processed then; none is fetched "
-                "twice"
+            remote = isinstance(error, StorageError)
+            remedy = (
+                "run again when the storage is available"
+                if remote
+                else "free disk space (or repair the disk) and run again"
+            )
+            raise (StorageError if remote else WorkError)(
+                f"the results could not be committed: {error}; {remedy}: all fetched pages are in "
+                "the archive and will be processed then; none is fetched twice"
             ) from error
         self._crawl.buffer.committed()
         self._crawl.progress.add_commit()

@@ -12,7 +12,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -76,9 +76,10 @@ class Owner:
         self._write()
 
     def release(self) -> None:
-        """Remove the note and release the lock. May be called twice."""
+        """Remove the note, if storage responds, and release the lock. May be called twice."""
         if self._descriptor >= 0:
-            self._storage.remove(NOTE)
+            with suppress(OSError):  # must not hide the error that ends the crawl
+                self._storage.remove(NOTE)
             os.close(self._descriptor)
             self._descriptor = -1
 

@@ -44,7 +44,7 @@ def open_at(scheme: str, rest: str) -> HdfsStorage:
             f"{scheme}:// is incomplete: write {scheme}://HOST:PORT/PATH with the "
             "HTTP port of the NameNode"
         )
-    return HdfsStorage(scheme, host, int(port), inside(path, f"{scheme}://{address}"))
+    return HdfsStorage(scheme, host, int(port), path)
 
 
 class HdfsStorage(RemoteStorage):
@@ -304,6 +304,9 @@ class HdfsStorage(RemoteStorage):
                 "HADOOP_DELEGATION_TOKEN, and the owner of the folder"
             )
         message = f"{place}: {type(failure).__name__}: {without_secrets(str(failure))}"
+        if isinstance(failure, requests.ConnectionError) and failure.request is not None:
+            address = urlsplit(str(failure.request.url)).netloc
+            message = f"{place}: {address} cannot be reached: check host, port and network"
         raise (
             _TransientError(message)
             if isinstance(failure, requests.RequestException)

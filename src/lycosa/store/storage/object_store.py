@@ -66,7 +66,7 @@ _WHY = {
     "ExpiredToken": "the credentials in the environment have expired: renew AWS_SESSION_TOKEN",
     _NO_BUCKET: "the bucket does not exist: create it first",
     "http://169.254.169.254": "there are no credentials in the environment: set AWS_ACCESS_KEY_ID "
-    "and AWS_SECRET_ACCESS_KEY",
+    "and AWS_SECRET_ACCESS_KEY, or for gs:// GOOGLE_SERVICE_ACCOUNT",
     "403 Forbidden": "access is denied: the credentials in the environment do not allow it",
     "error sending request": "the endpoint cannot be reached: check AWS_ENDPOINT_URL and the "
     "network",
@@ -79,8 +79,7 @@ def open_at(scheme: str, rest: str) -> ObjectStorage:
     bucket, _, prefix = rest.strip("/").partition("/")
     if not bucket:
         raise UsageError(f"{scheme}:// has no bucket: write {scheme}://BUCKET/PREFIX")
-    url = f"{scheme}://{bucket}"
-    return ObjectStorage(url, inside(prefix.strip("/"), url))
+    return ObjectStorage(f"{scheme}://{bucket}", prefix)
 
 
 class ObjectStorage(RemoteStorage):

@@ -140,6 +140,9 @@ def open_storage(location: str) -> Storage:
             is not UTF-8 or relative to a deleted folder, or packages are not installed.
     """
     scheme = _SCHEME.match(location)
+    typed = location.partition(":/")[0].lower()
+    if scheme is None and typed in _REMOTE and not os.path.exists(f"{typed}:"):
+        raise UsageError(f"{location!r} is incomplete: a URL starts with {typed}://")
     if scheme is None or scheme[1].lower() == "file":
         return LocalStorage(_absolute(location[len(scheme[0]) :] if scheme else location))
     name = scheme[1].lower()
@@ -153,6 +156,10 @@ def open_storage(location: str) -> Storage:
         raise UsageError(
             f"write the URL of a workspace on {name}:// without user, password, ? and #: "
             "credentials are read from the environment"
+        )
+    if {"", ".", ".."} & set(rest.strip("/").split("/")[1:]):
+        raise UsageError(
+            f"write the URL of a workspace on {name}:// without //, . and .. in its path"
         )
     module_name, extra = _REMOTE[name]
     try:
