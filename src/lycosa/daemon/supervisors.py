@@ -147,7 +147,7 @@ class WorkerSupervisor(Supervisor):
             self._start_at = now + _DISK_FULL_PAUSE_MS
             return
         if child.has_reported(ReportKind.STORAGE):
-            self._report(f"{self.trouble}; it is restarted until storage is available")
+            self._report(f"{self.failure}; it is restarted until storage is available")
             self._start_at = now + _STORAGE_PAUSE_MS
             return
         self._count_death(now, settings)
