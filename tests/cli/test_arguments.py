@@ -242,6 +242,11 @@ def test_configuration_that_is_not_utf8_is_reported_with_its_line(
         )
 
 
+def test_a_mistyped_command_is_answered_with_similar_names(here: Lycosa) -> None:
+    here("serch", "moths").expect(2, err=("No such command 'serch'. Did you mean 'search'",))
+    here("xyzzy").expect(2, err=("No such command 'xyzzy'.",), absent_err=("Did you mean",))
+
+
 def test_damaged_workspace_is_not_treated_as_empty(here: Lycosa, tmp_path: Path) -> None:
     assert here("-w", str(tmp_path / "w"), "init").code == 0
     (tmp_path / "w" / "workspace.json").write_text("{")

@@ -104,8 +104,10 @@ def test_disallowed_and_missing_seed(
     site = _Site(robots, status)
     with served_site(site):
         seed = f"http://127.0.0.1:{site.port}/"
-        outcome = here("-w", str(tmp_path / "w"), "crawl", seed, "--set", "crawl.patience=2s")
+        arguments = ("-w", str(tmp_path / "w"), "crawl", seed, "--set", "crawl.patience=2s")
+        outcome, again = here(*arguments), here(*arguments)
     outcome.expect(1, err=(f"nothing was fetched: {seed}: {reason}",))
+    again.expect(0, f"explain {seed}")
 
 
 @pytest.mark.parametrize("command", ["crawl", "hunt"])

@@ -100,6 +100,17 @@ class _Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return [*_MODULES, *super().list_commands(ctx)]
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Suggest similar names for an unknown one: typer does so only for imported commands."""
+        names = self.list_commands(ctx)
+        if args[0] not in names:
+            from difflib import get_close_matches
+
+            if similar := get_close_matches(args[0], names):
+                suggestions = ", ".join(map(repr, similar))
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {suggestions}?")
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in _MODULES:
             return super().get_command(ctx, cmd_name)

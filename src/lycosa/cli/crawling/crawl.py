@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
@@ -121,7 +122,7 @@ def command(
     if json_output:
         print_json(report)
     elif not quiet:
-        _print(report)
+        _print(report, typed)
     config = workspace.config()
     if report.public_pages > config.crawl.remind_pages and not config.fetch.contact:
         note(
@@ -138,7 +139,7 @@ def _failures(report: CrawlReport) -> str:
     return "; ".join(f"{url}: {why}" for url, why in shown) + (f"; and {more} more" if more else "")
 
 
-def _print(report: CrawlReport) -> None:
+def _print(report: CrawlReport, seeds: Sequence[str]) -> None:
     damaged = counts(report.damaged)
     rows = [
         (
@@ -179,6 +180,8 @@ def _print(report: CrawlReport) -> None:
     where = "" if report.workspace == DEFAULT_WORKSPACE else f" -w {quote(report.workspace)}"
     if not report.has_nothing and (report.pages or report.states.get("visited")):
         print(f"\nNext: lycosa{where} search WORDS   or   lycosa{where} serve")
+    elif seeds and not report.visits:
+        print(f"\nNext: lycosa{where} explain {quote(seeds[0])}")
 
 
 def _statuses(report: CrawlReport) -> dict[str, int]:

@@ -161,7 +161,7 @@ def make_plan(
         reasons = "\n".join(f"collection {name}: {message}" for name, message in bad.items())
         raise ConfigError(
             reasons
-            or f"{source} has no [[collection]]: add one with a name and "
+            or f"no [[collection]] is configured in {source}: add one with a name and "
             "seeds (`lycosa init` writes an example)"
         )
     plan = CrawlPlan(config, tuple(jobs), bad)
