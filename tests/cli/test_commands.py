@@ -234,7 +234,7 @@ def test_init_writes_a_configuration_that_crawl_reads(
     assert outcome.json["pages"] == 1
     text = '[[collection]]\nname = "a"\nseeds = ["http://127.0.0.1/"]\n'
     (root / "lycosa.toml").write_text(f'{text}[[collection]]\nname = "b"\nseed_file = "b.txt"\n')
-    here("-w", str(root), "crawl").expect(2, err=("no seeds yet", "--collection a | b"))
+    here("-w", str(root), "crawl").expect(2, err=("has no seeds", "--collection a | b"))
     (root / "lycosa.toml").write_text("[fetch]\nuser_agnt = 'x'\n")
     here("-w", str(root), "crawl").expect(2, err=("line 2", "user_agent"))
 

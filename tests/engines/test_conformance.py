@@ -231,6 +231,7 @@ def test_address_without_a_cluster_is_one_error(
         ray_engine.require_cluster(f"127.0.0.1:{port}")
     with pytest.raises(UsageError, match="write HOST:PORT"):
         ray_engine.require_cluster("127.0.0.1:x")
+    monkeypatch.setattr(ray_engine.ray, "is_initialized", lambda: False)  # other tests did it
     with pytest.raises(UsageError, match="write HOST:PORT"):
         ray_engine.RayEngine("a-host-without-port")
     assert capfd.readouterr() == ("", "")

@@ -113,7 +113,7 @@ def test_api_counts_explains_and_sorts(client: Client) -> None:
     parameters: dict[str, str | int] = {
         "q": "spider",
         "n": 5,
-        "facets": "language,host,type,nonsense",
+        "facets": "language,host,type",
         "explain": "true",
         "sort": "relevance",
         "per_host": 1,

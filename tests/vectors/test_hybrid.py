@@ -12,6 +12,7 @@ from lycosa import Workspace
 from lycosa.commands.inspection.passages import PassageFinder, PassageRequest
 from lycosa.commands.maintenance.exclude import exclude_and_purge
 from lycosa.commands.search_models import Passage
+from lycosa.config.settings import Collection
 from lycosa.core.errors import UsageError
 from lycosa.vectors import store
 from lycosa.vectors.nearest import near_chunks
@@ -76,7 +77,8 @@ def test_filters_apply_to_vectors(
     corpus: Encoded, query: str, options: dict[str, str], expected: list[str], ranking: str
 ) -> None:
     corpus.encode()
-    passages = find(corpus, query, ranking=ranking, **options)
+    config = config_of().model_copy(update={"collection": (Collection(name="other"),)})
+    passages = find(corpus, query, config, ranking=ranking, **options)
     assert [each for each in urls(passages) if "moth" not in each or "moth" in str(expected)] == (
         expected
     )
