@@ -140,7 +140,7 @@ class Daemon:
         self._hunts = HuntSupervisor(workspace, report, alone=order.engine is None)
         self._index = IndexSupervisor(workspace.root, report)
         self._services = CrawlServices(workspace.root, plan.config, report)
-        self._storage_trouble = ""
+        self._storage_error = ""
         self._stop = self._reload = False
         self._signals = 0
 
@@ -182,11 +182,11 @@ class Daemon:
             self._check_disk_space()
         try:
             self._read_storage(now)
-            self._storage_trouble = ""
+            self._storage_error = ""
         except StorageError as error:
-            if not self._storage_trouble:
+            if not self._storage_error:
                 self._report(f"storage is not available: {error}; the daemon waits for it")
-            self._storage_trouble = str(error)
+            self._storage_error = str(error)
         try:
             self._worker.tick(now, self._plan, self._disk_space)
         except SettingsRefused as refused:
