@@ -76,7 +76,6 @@ GOOD = GOOD_PAGES + 1
 DISK_LIMIT_MB = 1_000.0
 MEMORY_LIMIT_MB = 3_000.0
 NOTABLE_MEMORY_MB = 1_000.0
-PARALLEL_CRAWLS = 9  # hostile crawls; most of them wait
 
 
 @dataclass(frozen=True)
@@ -195,11 +194,11 @@ def kill_all(peers: Sequence[str], sites: Sequence[Site], runs: int) -> list[Row
     return results
 
 
-def attack_all(peers: Sequence[str], limit_s: float) -> list[Row]:
+def attack_all(peers: Sequence[str], limit_s: float, parallel: int) -> list[Row]:
     """Crawl every endpoint by every peer."""
     results = []
     for peer in peers:
-        with ThreadPoolExecutor(PARALLEL_CRAWLS) as pool:
+        with ThreadPoolExecutor(parallel) as pool:
             for result in pool.map(partial(attack, peer, limit_s=limit_s), ENDPOINTS):
                 results.append(asdict(result))
                 print(results[-1], file=sys.stderr)
@@ -261,6 +260,7 @@ def main(words: Sequence[str]) -> int:
         peers=(",".join(PEERS), f"of {', '.join(PEERS)}"),
         sites=("tuxpaint-doc,python-doc", f"of {', '.join(NAMES)}"),
         limit=(200.0, "seconds for each hostile crawl (default 200)"),
+        parallel=(9, "hostile crawls at once (default 9: most wait; 4 for programs in Java)"),
     )
     parser.add_argument("--trial", choices=[*TABLES], default="crawl")
     options = parser.parse_args(words)
@@ -272,7 +272,7 @@ def main(words: Sequence[str]) -> int:
         if ISOLATED not in os.environ:
             isolate([*words, "--peers", ",".join(those_present(peers, tls=False))])
         if options.trial == "hostile":
-            rows = attack_all(peers, options.limit)
+            rows = attack_all(peers, options.limit, options.parallel)
         else:
             sites = [site for site in create_sites() if site.name in names]
             rows = TRIALS[options.trial](peers, sites, options.runs)
