@@ -161,11 +161,9 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
         request: Request, status: int, title: str, detail: str = "", faults: Sequence[Fault] = ()
     ) -> Response:
         if _wants_html(request):
-            text = " ".join(
-                [detail, *(f"{fault.parameter}: {fault.message}." for fault in faults)]
-            ).strip()
-            if isinstance(title, Message):
-                title = pages.words(request).plain(title)
+            parts = [detail, *(f"{fault.parameter}: {fault.message}." for fault in faults)]
+            text = " ".join(parts).strip()
+            title = pages.words(request).plain(title) if isinstance(title, Message) else title
             return pages.page(
                 request, "error.html", status, status=status, title=title, detail=text
             )

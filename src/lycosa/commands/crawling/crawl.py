@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -180,10 +180,7 @@ def crawl(
 
                 follower = IndexFollower(order.root, order.config.index, clock)
             services.start()
-            # not those of earlier calls: they may have been excluded since
-            for seed in map(normalise, map(without_user, order.seeds)):
-                if session.crawl.excluded(seed):
-                    session.crawl.progress.fail(seed, "excluded by the operator")
+            _report_excluded(session, order.seeds)
             if order.site is not None:
                 session.crawl.scheduler.agenda.restrict_to(OnlySite(order.site))
             walk = Walk(session, name, start) if start is not None else None
@@ -196,6 +193,13 @@ def crawl(
             gc.collect()
             follower.finish()
         return progress
+
+
+def _report_excluded(session: CrawlSession, seeds: Iterable[str]) -> None:
+    """Report seeds of this call that the operator excluded; others may be excluded since."""
+    for seed in map(normalise, map(without_user, seeds)):
+        if session.crawl.excluded(seed):
+            session.crawl.progress.fail(seed, "excluded by the operator")
 
 
 def _work(

@@ -81,9 +81,8 @@ def submit(
             )
             continue
         host = hostname(url)
-        if state.excluded(url, host) or exclusions.excluded(
-            url, host, workspace.domains.registrable(host)
-        ):
+        domain = workspace.domains.registrable(host)
+        if state.excluded(url, host) or exclusions.excluded(url, host, domain):
             wrong.append(f"{without_user(each)} is excluded by the operator")
         else:
             usable.append(url)
