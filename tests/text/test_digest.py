@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from difflib import unified_diff
 
@@ -70,10 +71,12 @@ def test_distance_grows_with_the_number_of_changed_words() -> None:
 
 
 @pytest.mark.prove
-def test_digests_of_a_page_take_less_than_100_microseconds() -> None:
+def test_digests_of_a_page_cost_a_fraction_of_finding_its_words() -> None:
     text = page("en", 15_000)
-    assert cpu_ms(lambda: [simhash(text) for _ in range(100)]) / 100 < 0.1
-    assert cpu_ms(lambda: [text_digest(text) for _ in range(100)]) / 100 < 0.1
+    words = re.compile(r"\w+")
+    found = cpu_ms(lambda: [words.findall(text) for _ in range(100)])
+    assert cpu_ms(lambda: [simhash(text) for _ in range(100)]) < found / 3
+    assert cpu_ms(lambda: [text_digest(text) for _ in range(100)]) < found / 20
 
 
 def patched(old: str, result: Difference) -> str:
