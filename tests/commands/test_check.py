@@ -200,8 +200,8 @@ CASES = (
     Case("an unexpected file", write("notes.txt"), "notes.txt", "not part of a workspace", severity="warning"),
     Case("an unexpected file in a data folder", write("data/00000001-1/pages.csv"), "data/00000001-1/pages.csv", "not part", severity="warning"),
     Case("a data folder without a claim", write("data/00009999-1/urls.parquet"), "data/00009999-1", "belong to a claim", severity="warning"),
-    Case("an abandoned temporary file", write("run/tokens/.ab.aside", modified_at=LONG_AGO), "run/tokens/.ab", "killed", repairable=True, severity="note"),
-    Case("an abandoned temporary file of the log", write(".cd.aside", modified_at=LONG_AGO), ".cd.aside", "killed", repairable=True, severity="note"),
+    Case("an abandoned temporary file", write("run/tokens/.ab.temporary", modified_at=LONG_AGO), "run/tokens/.ab", "killed", repairable=True, severity="note"),
+    Case("an abandoned temporary file of the log", write(".cd.temporary", modified_at=LONG_AGO), ".cd.temporary", "killed", repairable=True, severity="note"),
     Case("an abandoned temporary folder", write("graph/.build-1/x", modified_at=LONG_AGO), "graph/.build-1", "killed", repairable=True, severity="note"),
     Case("a configuration writable by all accounts", chmod("lycosa.toml", 0o666), "lycosa.toml", "every account", severity="warning"),
     Case("a token file readable by all accounts", chmod("run/tokens/reader.json", 0o644), "run/tokens/reader.json", "can read it", severity="warning"),
@@ -258,15 +258,15 @@ def test_cdxj_file_of_a_damaged_archive_is_not_restored(damaged: Path) -> None:
 
 
 def test_recent_temporary_file_is_not_reported(damaged: Path) -> None:
-    write("run/tokens/.ab.aside")(damaged)
+    write("run/tokens/.ab.temporary")(damaged)
     assert check_workspace(str(damaged)).findings == []
 
 
 def test_repair_is_refused_during_a_crawl(damaged: Path) -> None:
-    write("run/.ab.aside", modified_at=LONG_AGO)(damaged)
+    write("run/.ab.temporary", modified_at=LONG_AGO)(damaged)
     with Workspace.open(str(damaged)).own("crawl"), pytest.raises(OwnedError):
         repair_workspace(str(damaged))
-    assert (damaged / "run/.ab.aside").exists()
+    assert (damaged / "run/.ab.temporary").exists()
 
 
 @pytest.mark.parametrize(

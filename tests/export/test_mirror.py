@@ -20,7 +20,7 @@ from lycosa.core.errors import UsageError
 from lycosa.export.mirror.file_names import file_names
 from lycosa.export.mirror.mirror import MirrorReport, export_mirror
 from lycosa.export.mirror.rewrite import rewrite_css, rewrite_html
-from lycosa.export.mirror.written_files import STATE, WrittenFiles
+from lycosa.export.written_files import STATE, WrittenFiles
 from lycosa.page.html import style
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -214,7 +214,7 @@ def test_unreadable_records_are_reported_and_omitted(
     start, workspace = site
     shutil.copytree(workspace.path(""), tmp_path / "w")
     copy = Workspace.open(str(tmp_path / "w"))
-    page = pl.col("url").str.starts_with(f"{start}deep/")
+    page = pl.col("url").str.starts_with(f"{start}deep/page")
     row = LiveTables(copy).scan("visits").filter(page).collect().row(0, named=True)
     with open(copy.path(row["warc_file"]), "r+b") as archive:
         archive.seek(row["warc_offset"])

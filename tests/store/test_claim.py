@@ -227,7 +227,7 @@ def test_data_files_are_on_disk_before_the_entry_that_names_them(
     before, after = calls[: calls.index(entry)], calls[calls.index(entry) + 1 :]
     for path in (f"{folder.absolute}/urls.parquet", workspace.path(folder.warc), folder.absolute):
         assert path in before
-    assert any(path.endswith(".aside") for path in before)
+    assert any(path.endswith(".temporary") for path in before)
     assert after == [workspace.path("log")]
 
 

@@ -146,7 +146,7 @@ def test_refusal_during_catch_up_writes_nothing(log: Log) -> None:
 
 def test_unexpected_files_in_the_log_folder_are_ignored(log: Log, tmp_path: Path) -> None:
     log.append(draft(), seen=0, on_newer=no_newer)
-    for name in ("notes.txt", ".0123.aside", "2.json", "00000002.json.tmp", "00000003.JSON"):
+    for name in ("notes.txt", ".0123.temporary", "2.json", "00000002.json.tmp", "00000003.JSON"):
         (tmp_path / "log" / name).write_bytes(b"{torn")
     (tmp_path / "log" / "folder").mkdir()
     assert (len(log.entries()), log.append(draft(), seen=1, on_newer=no_newer).number) == (1, 2)

@@ -82,7 +82,7 @@ def test_create_if_absent_without_hard_links(
     assert not storage.create("a", b"second")
     assert storage.read("a") == b"first"
     assert "a" in storage.names(".")
-    assert not any(name.endswith(".aside") for name in storage.names("."))
+    assert not any(name.endswith(".temporary") for name in storage.names("."))
 
 
 def test_files_have_the_requested_mode(storage: LocalStorage) -> None:
@@ -132,7 +132,7 @@ def test_parents_of_new_folders_are_synced(
 
 
 def test_unfinished_files_are_not_listed(storage: LocalStorage) -> None:
-    Path(storage.path("log/.1234.aside")).write_bytes(b"half")
+    Path(storage.path("log/.1234.temporary")).write_bytes(b"half")
     assert storage.names("log") == []
 
 

@@ -259,7 +259,7 @@ def test_build_folder_is_deleted_unless_published(workspace: Workspace) -> None:
 def test_build_folders_of_killed_processes_are_deleted_when_no_build_runs(
     workspace: Workspace,
 ) -> None:
-    for name in (".build-old", ".0123.aside"):
+    for name in (".build-old", ".0123.temporary"):
         folder = Path(workspace.storage.folders.staging_dir("graph"), name)
         folder.mkdir()
         (folder / "pages.parquet").write_bytes(b"half")

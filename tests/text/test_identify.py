@@ -166,12 +166,17 @@ def test_number_of_default_languages() -> None:
 
 
 @pytest.mark.prove
-def test_identification_costs_less_than_40_times_finding_the_words() -> None:
+def test_identification_costs_less_than_25_times_finding_the_words() -> None:
     texts = [sentence for sentences in sib200().values() for sentence in sentences]
     words = re.compile(r"\w+")
-    identify(texts[0])  # loads the model
-    ours = cpu_ms(lambda: [identify(text) for text in texts], repeat=3)
-    assert ours < 40 * cpu_ms(lambda: [words.findall(text) for text in texts], repeat=3)
+    for text in texts:
+        identify(text)  # loads the model
+    ratios = [
+        cpu_ms(lambda: [identify(text) for text in texts], repeat=1)
+        / cpu_ms(lambda: [words.findall(text) for text in texts], repeat=1)
+        for _ in range(5)
+    ]
+    assert min(ratios) < 25
 
 
 ENGLISH = (

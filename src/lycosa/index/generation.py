@@ -28,7 +28,7 @@ from typing import Any
 
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import OwnedError, WorkspaceError
-from lycosa.store.storage.files import ASIDE_SUFFIX
+from lycosa.store.storage.files import TEMPORARY_SUFFIX
 from lycosa.store.storage.staging import write_list
 from lycosa.store.storage.storage import Storage, open_storage
 
@@ -174,7 +174,7 @@ def remove_leftovers(place: Place, line: str = FOLDER) -> int:
     leftovers = [
         path
         for path in staging_folder(place, line).iterdir()
-        if path.name.startswith(BUILD_PREFIX) or path.name.endswith(ASIDE_SUFFIX)
+        if path.name.startswith(BUILD_PREFIX) or path.name.endswith(TEMPORARY_SUFFIX)
     ]
     for path in leftovers:
         if path.is_dir():

@@ -30,7 +30,7 @@ from lycosa.store.compaction.plan import BASE, DELTA
 from lycosa.store.coordination.owner import FOLDER as RUN
 from lycosa.store.log.claim import DATA, INBOX
 from lycosa.store.log.entry import FOLDER as LOG
-from lycosa.store.storage.files import ASIDE_SUFFIX
+from lycosa.store.storage.files import TEMPORARY_SUFFIX
 from lycosa.store.storage.staging import PREFIX as BUILD_PREFIX
 from lycosa.store.storage.staging import list_faults
 from lycosa.store.storage.storage import Storage
@@ -258,7 +258,7 @@ def _foreign(storage: Storage) -> Iterator[Finding]:
     for top, pattern in _FILES.items():
         for path in storage.files_below(top):
             name = os.path.basename(path)
-            if not pattern.fullmatch(name) and not name.endswith(ASIDE_SUFFIX):
+            if not pattern.fullmatch(name) and not name.endswith(TEMPORARY_SUFFIX):
                 yield Finding(WARNING, path, what, remedy)
 
 
@@ -278,7 +278,7 @@ def _leftovers(storage: Storage, now_ms: int) -> Iterator[Finding]:
 def _abandoned(folder: Path, now_ms: int, *, deep: bool) -> Iterator[Path]:
     for entry in sorted(os.scandir(folder), key=lambda each: each.name):
         path = Path(entry.path)
-        if entry.name.endswith(ASIDE_SUFFIX) or entry.name.startswith(BUILD_PREFIX):
+        if entry.name.endswith(TEMPORARY_SUFFIX) or entry.name.startswith(BUILD_PREFIX):
             if now_ms - entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000 > _ABANDONED_MS:
                 yield path
         elif deep and entry.is_dir(follow_symlinks=False):

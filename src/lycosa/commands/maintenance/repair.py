@@ -132,19 +132,19 @@ def _write_cdxj(workspace: Workspace, where: str) -> str:
         identifier: kind for identifier, kind in types.items() if kind in ("revisit", "metadata")
     }
     visits = [stored.visit for stored in read_exchanges(path, relative_path=warc)]
-    aside = f"{where}.aside"
-    storage.remove(aside)
+    temporary = f"{where}.temporary"
+    storage.remove(temporary)
     try:
-        write_cdxj(storage.files.draft_path(aside), visits, record_types=others)
-        content = Path(storage.files.draft_path(aside)).read_bytes()
-        if len(content) != committed.bytes or storage.files.digest(aside) != committed.digest:
+        write_cdxj(storage.files.draft_path(temporary), visits, record_types=others)
+        content = Path(storage.files.draft_path(temporary)).read_bytes()
+        if len(content) != committed.bytes or storage.files.digest(temporary) != committed.digest:
             raise ArchiveError(
                 f"the index rebuilt from {warc} differs from the committed one: "
                 f"restore {where} from a backup"
             )
         storage.replace(where, content, sync=True)
     finally:
-        storage.remove(aside)
+        storage.remove(temporary)
     return "rebuilt from its WARC file"
 
 

@@ -20,7 +20,7 @@ from lycosa.crawl.documents.pool import document_reader
 from lycosa.crawl.documents.wire import DocumentLimits
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.export.mirror.file_names import file_names
-from lycosa.export.mirror.written_files import WrittenFiles
+from lycosa.export.written_files import WrittenFiles
 from lycosa.http.decode import parse_head
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.page.markdown import text_markdown

@@ -22,7 +22,7 @@ from lycosa.core.errors import ArchiveError, UsageError
 from lycosa.core.records import Exchange, LinkKind, UrlState, VisitKind
 from lycosa.export.mirror.file_names import file_names, is_known
 from lycosa.export.mirror.rewrite import rewrite_css, rewrite_html
-from lycosa.export.mirror.written_files import WrittenFiles
+from lycosa.export.written_files import WrittenFiles
 from lycosa.http.decode import decode_with, parse_head
 from lycosa.page.directory_listing import LISTINGS, read_listing
 from lycosa.page.media import MediaFormat, format_of

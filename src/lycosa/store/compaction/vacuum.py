@@ -30,7 +30,7 @@ from lycosa.store.log.snapshot import (
     write_header,
 )
 from lycosa.store.log.state import LogState
-from lycosa.store.storage.files import ASIDE_SUFFIX
+from lycosa.store.storage.files import TEMPORARY_SUFFIX
 from lycosa.store.storage.storage import Storage
 from lycosa.store.tables.files import ENTRY
 from lycosa.store.workspace import Workspace
@@ -43,7 +43,7 @@ _COMPLETE_NEWEST, _COMPLETE_EVERY = 4, 10_000
 """Snapshots that stay complete: the newest ones, in case one is damaged, and each 10,000th, where
 a check of the log can start. With a million commits, a snapshot has 35 MB.
 """
-_PURGE_FILE = re.compile(r"archive-[0-9a-f]{12}\.(warc\.gz|cdxj)|.*\.aside")
+_PURGE_FILE = re.compile(r"archive-[0-9a-f]{12}\.(warc\.gz|cdxj)|.*\.temporary")
 
 
 @dataclass(slots=True, frozen=True)
@@ -334,7 +334,7 @@ class _Deletion:
         """Remove unfinished entries before the entries, so that none can replace a deleted one."""
         for path in self.storage.files_below(FOLDER):
             if (
-                path.endswith(ASIDE_SUFFIX)
+                path.endswith(TEMPORARY_SUFFIX)
                 and (self.storage.modified_at(path) or 0) < self.replaced_before
             ):
                 self._remove(path)

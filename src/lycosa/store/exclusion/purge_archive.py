@@ -109,11 +109,11 @@ def replace_in_place(path: str, cut: WarcCut) -> None:
     """Replace a WARC file that no entry names by its remaining records. Readers that have the old
     file open are not affected.
     """
-    aside = f"{path}.aside"
-    Path(aside).unlink(missing_ok=True)
-    copy_without(path, aside, cut)
-    sync_file(aside)
-    os.replace(aside, path)
+    temporary = f"{path}.temporary"
+    Path(temporary).unlink(missing_ok=True)
+    copy_without(path, temporary, cut)
+    sync_file(temporary)
+    os.replace(temporary, path)
     sync_folder(os.path.dirname(path))
 
 

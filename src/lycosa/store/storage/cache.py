@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from lycosa.core.errors import WorkspaceError
-from lycosa.store.storage.files import ASIDE_SUFFIX, file_digest
+from lycosa.store.storage.files import TEMPORARY_SUFFIX, file_digest
 
 DEFAULT_BYTES = 10 * 2**30
 
@@ -52,7 +52,7 @@ class FileCache:
     def limit(self, size: int) -> None:
         """Set the bound for all processes of this machine."""
         self._files.mkdir(parents=True, exist_ok=True)
-        temporary = self._limit_file.with_name(f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")
+        temporary = self._limit_file.with_name(f".{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
         temporary.write_text(str(size))
         os.replace(temporary, self._limit_file)
 
@@ -183,7 +183,7 @@ class FileCache:
                     status = os.stat(path)
                 except FileNotFoundError:
                     continue  # another process evicts too
-                if not name.endswith(ASIDE_SUFFIX):
+                if not name.endswith(TEMPORARY_SUFFIX):
                     copies.append((status.st_mtime, status.st_size, path))
                 elif now - status.st_mtime > _ASIDE_S:
                     Path(path).unlink(missing_ok=True)
@@ -198,7 +198,7 @@ class FileCache:
     def _temporary_path(self, path: str) -> str:
         folder = os.path.dirname(path)
         os.makedirs(folder, exist_ok=True)
-        return os.path.join(folder, f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")
+        return os.path.join(folder, f".{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
 
     def _mark(self, path: str) -> None:
         if path.endswith(".parquet"):

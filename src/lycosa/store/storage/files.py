@@ -17,7 +17,7 @@ import xxhash
 from lycosa.core.errors import UsageError, WorkError, WorkspaceError
 from lycosa.processes.disk import sync_file
 
-ASIDE_SUFFIX = ".aside"
+TEMPORARY_SUFFIX = ".temporary"
 """Suffix of files that are being written. Listings omit them; a crash may leave some."""
 
 _CHUNK = 1 << 20

@@ -23,7 +23,7 @@ import requests
 from fsspec.implementations.webhdfs import WebHDFS
 
 from lycosa.core.errors import StorageError, UsageError
-from lycosa.store.storage.files import ASIDE_SUFFIX, inside
+from lycosa.store.storage.files import TEMPORARY_SUFFIX, inside
 from lycosa.store.storage.remote import RemoteStorage, without_secrets
 
 _Result = TypeVar("_Result")
@@ -114,7 +114,7 @@ class HdfsStorage(RemoteStorage):
 
     def names(self, relative: str) -> list[str]:
         names = (str(status["pathSuffix"]) for status in self._list(relative))
-        return sorted(name for name in names if name and not name.endswith(ASIDE_SUFFIX))
+        return sorted(name for name in names if name and not name.endswith(TEMPORARY_SUFFIX))
 
     def files_below(self, relative: str) -> list[str]:
         paths: list[str] = []
@@ -219,7 +219,7 @@ class HdfsStorage(RemoteStorage):
         return self._path if path in ("", ".") else f"{self._path}/{path}"
 
     def _temporary_path(self, relative: str) -> str:
-        return f"{os.path.dirname(self._at(relative))}/.{uuid.uuid4().hex}{ASIDE_SUFFIX}"
+        return f"{os.path.dirname(self._at(relative))}/.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
 
     @property
     def _client(self) -> WebHDFS:

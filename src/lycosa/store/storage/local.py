@@ -18,7 +18,7 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.processes.disk import sync_file, sync_folder
 from lycosa.processes.platform import rename_exclusive
 from lycosa.store.storage.files import (
-    ASIDE_SUFFIX,
+    TEMPORARY_SUFFIX,
     DataFile,
     DataFiles,
     PublishedFolders,
@@ -100,7 +100,9 @@ class LocalStorage:
     def names(self, relative: str) -> list[str]:
         try:
             return sorted(
-                name for name in os.listdir(self.path(relative)) if not name.endswith(ASIDE_SUFFIX)
+                name
+                for name in os.listdir(self.path(relative))
+                if not name.endswith(TEMPORARY_SUFFIX)
             )
         except FileNotFoundError:
             return []
@@ -256,7 +258,7 @@ class LocalFolders:
 
 
 def _temporary_path(target: str) -> str:
-    return os.path.join(os.path.dirname(target), f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")
+    return os.path.join(os.path.dirname(target), f".{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
 
 
 def _remove_empty(folder: str) -> bool:

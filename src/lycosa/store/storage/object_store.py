@@ -22,7 +22,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import from_url
 
 from lycosa.core.errors import StorageError, UsageError
-from lycosa.store.storage.files import ASIDE_SUFFIX, inside
+from lycosa.store.storage.files import TEMPORARY_SUFFIX, inside
 from lycosa.store.storage.remote import IDENTITY, RemoteStorage, without_secrets
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class ObjectStorage(RemoteStorage):
 
     def names(self, relative: str) -> list[str]:
         names = [path.rpartition("/")[2] for path in self._list(relative, _list_folder)]
-        return sorted(name for name in names if not name.endswith(ASIDE_SUFFIX))
+        return sorted(name for name in names if not name.endswith(TEMPORARY_SUFFIX))
 
     def files_below(self, relative: str) -> list[str]:
         paths = self._list(relative, _list_paths)

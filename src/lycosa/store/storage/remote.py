@@ -29,7 +29,7 @@ import xxhash
 
 from lycosa.core.errors import StorageError, UsageError
 from lycosa.store.storage.cache import FileCache, cache_root
-from lycosa.store.storage.files import ASIDE_SUFFIX, DataFile, DataFiles, file_digest, inside
+from lycosa.store.storage.files import TEMPORARY_SUFFIX, DataFile, DataFiles, file_digest, inside
 from lycosa.store.storage.storage import Storage
 
 IDENTITY = "workspace.json"
@@ -160,7 +160,9 @@ class RemoteDataFiles(DataFiles):
     def draft_names(self, folder: str) -> list[str]:
         try:
             return sorted(
-                name for name in os.listdir(self._draft(folder)) if not name.endswith(ASIDE_SUFFIX)
+                name
+                for name in os.listdir(self._draft(folder))
+                if not name.endswith(TEMPORARY_SUFFIX)
             )
         except (FileNotFoundError, NotADirectoryError):
             return []
@@ -286,24 +288,25 @@ class RemoteFolders:
             return None if content is None else str(target)
         manifest = json.loads(content)
         folder, sizes = f"{relative}/{manifest['attempt']}", dict(manifest["files"])
-        aside = target.with_name(f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")
-        aside.mkdir(parents=True)
+        temporary = target.with_name(f".{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
+        temporary.mkdir(parents=True)
         try:
             _concurrently(
-                lambda name: self._storage.download(f"{folder}/{name}", str(aside / name)), sizes
+                lambda name: self._storage.download(f"{folder}/{name}", str(temporary / name)),
+                sizes,
             )
-            if any(os.stat(aside / name).st_size != size for name, size in sizes.items()):
+            if any(os.stat(temporary / name).st_size != size for name, size in sizes.items()):
                 raise StorageError(
                     f"{self._storage.root}/{relative}: the file sizes differ from those in its "
                     f"{_MANIFEST}"
                 )
             with suppress(OSError):  # another process of this machine was faster
-                os.rename(aside, target)
+                os.rename(temporary, target)
             self._drop_obsolete_copies(relative)
         except FileNotFoundError:
             return None  # removed during the download
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
         return str(target)
 
     def remove(self, relative: str) -> None:

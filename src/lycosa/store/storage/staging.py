@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lycosa.store.coordination.owner import FOLDER as RUN
-from lycosa.store.storage.files import ASIDE_SUFFIX, file_digest, try_lock
+from lycosa.store.storage.files import TEMPORARY_SUFFIX, file_digest, try_lock
 from lycosa.store.storage.storage import Storage
 
 PREFIX = ".build-"
@@ -88,5 +88,5 @@ def _clear(staging: Path, lock: int) -> None:
     if not try_lock(lock, fcntl.LOCK_EX):
         return
     for path in staging.iterdir():
-        if path.name.startswith(PREFIX) or path.name.endswith(ASIDE_SUFFIX):
+        if path.name.startswith(PREFIX) or path.name.endswith(TEMPORARY_SUFFIX):
             shutil.rmtree(path, ignore_errors=True)
