@@ -114,7 +114,7 @@ def site_row(root: str, name: str, site: Site) -> tuple[str, ...]:
     digests = {url: page.text_digest for url, page in site}
 
     def ours(query: str) -> list[str]:
-        request = SearchRequest(query, language="en", per_host=0, spelling=False)
+        request = SearchRequest(query, language="en", per_host=0, spelling=False, snippets=False)
         return [hit.url for hit in searcher.search(request).hits]
 
     cells = [name, str(len(site))]
@@ -173,7 +173,9 @@ def language_rows(root: str, pages: Site) -> list[tuple[str, ...]]:
     def rank(requests: Sequence[tuple[str, str]], language: str | None) -> float:
         ranks = []
         for query, target in requests:
-            request = SearchRequest(query, 30, language=language, per_host=0, spelling=False)
+            request = SearchRequest(
+                query, 30, language=language, per_host=0, spelling=False, snippets=False
+            )
             results = dict.fromkeys(groups[hit.url] for hit in searcher.search(request).hits)
             ranks.append(reciprocal_rank(list(results)[:10], {groups[target]}))
         return sum(ranks) / len(requests)

@@ -194,6 +194,7 @@ def rankings(
             language=language or None,
             per_host=0,
             folded=False,
+            snippets=False,
             **request,  # type: ignore[arg-type]
         )
         hits = searcher.search(search_request).hits
@@ -345,7 +346,7 @@ def found_first(searcher: Searcher, stem: str, articles: Mapping[int, str]) -> f
     language = stem.split("-")[0]
     right = 0
     for number, query in rarest_words(language, articles).items():
-        hits = searcher.search(SearchRequest(query, 1, host=f"{stem}.test", per_host=0)).hits
+        hits = searcher.search(SearchRequest(query, 1, host=f"{stem}.test", per_host=0, snippets=False)).hits
         right += bool(hits) and hits[0].url == f"http://{stem}.test/{number}"
     return right / len(articles)
 
