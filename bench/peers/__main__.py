@@ -4,8 +4,8 @@
 
 `crawl` measures complete crawls. `kill` ends a crawl with SIGKILL when half of the pages are
 fetched, restarts it as documented in its manual, and counts pages that are missing in its output at
-the end, and pages that were fetched twice. `hostile` crawls a bad endpoint together with a good host
-of 21 pages, until it ends or a limit is reached.
+the end, and pages that were fetched twice. `hostile` crawls a bad endpoint, and then all in one
+crawl, together with a good host of 21 pages, until it ends or a limit is reached.
 
 The peers are installed into ~/.cache/lycosa-peers. They run in a network namespace that has only
 loopback, because the hostile server redirects to private addresses.
@@ -53,6 +53,8 @@ ENDPOINTS = (
     *("redirect-endless", "calendar", "deeper"),
 )
 """Endpoints that can delay a crawler, fill its memory or fill its disk; of 150."""
+ALL_ENDPOINTS = "all in one crawl"
+TRIED = (*ENDPOINTS, ALL_ENDPOINTS)
 
 Row = dict[str, Any]
 CRAWL_COLUMNS = {
@@ -166,7 +168,8 @@ def attack(peer: str, endpoint: str, limit_s: float) -> Attacked:
             reasons.extend(name for name, reached in limits.items() if reached)
             return bool(reasons)
 
-        usage = start(peer, [bad.url(endpoint), bad.url("good")], folder, over)
+        endpoints = ENDPOINTS if endpoint == ALL_ENDPOINTS else (endpoint,)
+        usage = start(peer, [*map(bad.url, (*endpoints, "good"))], folder, over)
         disk = max(disk, size_mb(folder))
         paths = {request.path for request in bad.requests("good")}
         requests = len(bad.requests(endpoint if endpoint.startswith("robots-") else "hostile"))
@@ -194,12 +197,14 @@ def kill_all(peers: Sequence[str], sites: Sequence[Site], runs: int) -> list[Row
     return results
 
 
-def attack_all(peers: Sequence[str], limit_s: float, parallel: int) -> list[Row]:
+def attack_all(
+    peers: Sequence[str], endpoints: Sequence[str], limit_s: float, parallel: int
+) -> list[Row]:
     """Crawl every endpoint by every peer."""
     results = []
     for peer in peers:
         with ThreadPoolExecutor(parallel) as pool:
-            for result in pool.map(partial(attack, peer, limit_s=limit_s), ENDPOINTS):
+            for result in pool.map(partial(attack, peer, limit_s=limit_s), endpoints):
                 results.append(asdict(result))
                 print(results[-1], file=sys.stderr)
     return results
@@ -223,7 +228,8 @@ def hostile_table(rows: Sequence[Row]) -> str:
     """Return a row for each endpoint, a column for each peer."""
     peers = list(dict.fromkeys(row["peer"] for row in rows))
     cells = {(row["endpoint"], row["peer"]): _cell(row) for row in rows}
-    lines = [[name, *(cells[name, peer] for peer in peers)] for name in ENDPOINTS]
+    names = dict.fromkeys(row["endpoint"] for row in rows)
+    lines = [[name, *(cells[name, peer] for peer in peers)] for name in names]
     return table(["endpoint", *(f"`{peer}`" for peer in peers)], lines)
 
 
@@ -259,20 +265,23 @@ def main(words: Sequence[str]) -> int:
         1,
         peers=(",".join(PEERS), f"of {', '.join(PEERS)}"),
         sites=("tuxpaint-doc,python-doc", f"of {', '.join(NAMES)}"),
+        endpoints=(",".join(TRIED), "of the hostile crawls (default all)"),
         limit=(200.0, "seconds for each hostile crawl (default 200)"),
         parallel=(9, "hostile crawls at once (default 9: most wait; 4 for programs in Java)"),
     )
     parser.add_argument("--trial", choices=[*TABLES], default="crawl")
     options = parser.parse_args(words)
-    peers, names = options.peers.split(","), options.sites.split(",")
-    unknown = [*({*peers} - PEERS.keys()), *({*names} - {*NAMES})]
+    peers, names, endpoints = (
+        each.split(",") for each in (options.peers, options.sites, options.endpoints)
+    )
+    unknown = [*({*peers} - PEERS.keys()), *({*names} - {*NAMES}), *({*endpoints} - {*TRIED})]
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}")
     try:
         if ISOLATED not in os.environ:
             isolate([*words, "--peers", ",".join(those_present(peers, tls=False))])
         if options.trial == "hostile":
-            rows = attack_all(peers, options.limit, options.parallel)
+            rows = attack_all(peers, endpoints, options.limit, options.parallel)
         else:
             sites = [site for site in create_sites() if site.name in names]
             rows = TRIALS[options.trial](peers, sites, options.runs)
