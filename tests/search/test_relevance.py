@@ -27,7 +27,7 @@ from bench.relevance import (
     mean,
     rankings,
 )
-from bench.search import latencies
+from bench.search import Fts, latencies
 
 import bench
 from lycosa.index.indexer import Indexer
@@ -81,7 +81,7 @@ def test_every_article_is_found_by_its_first_sentence(tmp_path: Path) -> None:
     assert {stem: share for stem, share in shares.items() if share < FIRST} == {}
 
 
-P95_MS = 30.0
+MAX_TO_FTS5 = 3.0  # 95th percentile of CPU to that of SQLite's FTS5; measured 2.1 to 2.4
 TITLE_RANK, TEXT_RANK = 0.96, 0.60  # minimum mean reciprocal ranks
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
@@ -117,9 +117,13 @@ def test_latency_and_quality_on_five_thousand_pages(tmp_path: Path) -> None:
         indexer.update()
     searcher = Searcher(root)
     requests = queries(samples, 300)
-    latencies(lambda query: searcher.search(SearchRequest(query, HITS)), requests[:20])
-    _, cpu = latencies(lambda query: searcher.search(SearchRequest(query, HITS)), requests)
-    assert quantile(cpu, 0.95) < P95_MS
+    fts = Fts(tmp_path / "fts.db")
+    fts.fill(root)
+    ours, fts5 = (
+        quantile(latencies(search, requests)[1], 0.95)
+        for search in (lambda query: searcher.search(SearchRequest(query, HITS)), fts.search)
+    )
+    assert ours <= MAX_TO_FTS5 * fts5
     title_rank, text_rank = known_item(searcher, samples)
     assert title_rank >= TITLE_RANK
     assert text_rank >= TEXT_RANK
