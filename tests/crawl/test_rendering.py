@@ -361,13 +361,12 @@ def test_kill_during_rendering_stores_the_page_unrendered(tmp_path: Path) -> Non
             Path(sys.executable).with_name("lycosa"),
             "-w",
             tmp_path / "w",
-            "--set",
-            "collection.render=always",
+            *(word for name in ("collection.render=always", *AS_ROOT) for word in ("--set", name)),
         ]
         with subprocess.Popen(
             [*command, "crawl", site.url(), "--delay", "0s"], stderr=subprocess.DEVNULL
         ) as crawl:
-            until(lambda: "/api/0.json" in site.paths())
+            until(lambda: "/api/0.json" in site.paths(), alive=crawl)
             crawl.kill()
         killed.set()
         subprocess.run(
