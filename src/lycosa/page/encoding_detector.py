@@ -352,7 +352,7 @@ def _score(candidate: _Candidate, sample: bytes, least: float = -math.inf) -> tu
     if not total:
         return 0.0, 0
     signs = 0 if candidate in _ASIAN else sum(counts[each] for each in _SIGNS)
-    # the patterns below take most of the time, and most candidates are out of the question
+    # the patterns below take most of the time, and most candidates cannot exceed `least`
     bound = (worth + (1 - sign) * 2 * signs) / total
     if bound <= least:
         return bound, total
