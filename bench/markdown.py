@@ -44,9 +44,9 @@ Blocks = Counter[tuple[str, str]]
 def documents(folders: Sequence[Path]) -> list[str]:
     """Return Markdown documents without raw HTML, in a fixed order."""
     texts = {
-        str(each.metadata.json["description"])
-        for each in distributions()
-        if "markdown" in each.metadata.json.get("description_content_type", "")
+        str(fields["description"])
+        for fields in (each.metadata.json for each in distributions())
+        if "markdown" in fields.get("description_content_type", "")
     }
     for folder in folders:
         texts |= {path.read_text(errors="replace") for path in folder.rglob("*.md")}

@@ -125,13 +125,15 @@ def windows(text: str) -> Iterator[str]:
     yield " ".join(window)
 
 
-def baseline(texts: Iterable[str], collection: Collection) -> RecordingSite:
-    """Return passages that are ranked by BM25 over all of them."""
+def baseline(
+    texts: Iterable[str], collection: Collection, numbers: Iterable[str] | None = None
+) -> RecordingSite:
+    """Return passages that are ranked by BM25 over all of them, for these or all questions."""
     documents = [Document(str(place), "", text) for place, text in enumerate(texts)]
     pieces = Collection(
         collection.name, collection.language, documents, collection.questions, collection.relevant
     )
-    rankings = bm25_rankings(pieces)
+    rankings = bm25_rankings(pieces, numbers)
     return lambda number: [documents[int(each)].text for each in rankings[number][:PASSAGES]]
 
 

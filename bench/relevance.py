@@ -229,8 +229,14 @@ def _spaced(text: str) -> str:
     ).lower()
 
 
-def bm25_rankings(collection: Collection) -> dict[str, list[str]]:
-    """Return rankings by BM25 over title and text with our analyzer; repeated words count."""
+def bm25_rankings(
+    collection: Collection, numbers: Iterable[str] | None = None
+) -> dict[str, list[str]]:
+    """Return rankings by BM25 over title and text with our analyzer; repeated words count.
+
+    Args:
+        numbers: of the questions; None: all.
+    """
     analyzer = analyzer_for(collection.language)
     postings: dict[str, dict[int, int]] = defaultdict(dict)
     lengths = []
@@ -241,9 +247,10 @@ def bm25_rankings(collection: Collection) -> dict[str, list[str]]:
             postings[term][place] = count
     average, documents = sum(lengths) / len(lengths), len(lengths)
     result = {}
-    for number, text in collection.questions.items():
+    for number in collection.questions if numbers is None else numbers:
         scores: dict[int, float] = defaultdict(float)
-        query_terms = (term for unit in analyzer.units(text) for term in unit.phrase)
+        units = analyzer.units(collection.questions[number])
+        query_terms = (term for unit in units for term in unit.phrase)
         for term, times in Counter(query_terms).items():
             holding = postings.get(term, {})
             rarity = math.log(1 + (documents - len(holding) + 0.5) / (len(holding) + 0.5))
@@ -346,7 +353,9 @@ def found_first(searcher: Searcher, stem: str, articles: Mapping[int, str]) -> f
     language = stem.split("-")[0]
     right = 0
     for number, query in rarest_words(language, articles).items():
-        hits = searcher.search(SearchRequest(query, 1, host=f"{stem}.test", per_host=0, snippets=False)).hits
+        hits = searcher.search(
+            SearchRequest(query, 1, host=f"{stem}.test", per_host=0, snippets=False)
+        ).hits
         right += bool(hits) and hits[0].url == f"http://{stem}.test/{number}"
     return right / len(articles)
 

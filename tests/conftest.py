@@ -15,11 +15,12 @@ settings.register_profile("lycosa", deadline=None)
 settings.load_profile("lycosa")
 
 
-@pytest.fixture(scope="module")
-def no_fsync() -> Iterator[None]:
-    """Disable fsync, for tests with many small commits."""
+@pytest.fixture(scope="module", autouse=True)
+def _no_fsync(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Disable fsync, which takes most of the time of small commits. tests/trust covers power cuts."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)
+        if request.path.parent.name != "trust":
+            patch.setattr(os, "fsync", lambda _: None)
         yield
 
 

@@ -154,6 +154,13 @@ def run_here(*arguments: str, cwd: Path | None = None, text: str | None = None) 
     return Outcome(code, *[stream.buffer.getvalue().decode() for stream in (out, err)])
 
 
+def printed_here(*arguments: str) -> str:
+    """Run `lycosa` in this process, which must succeed; return its standard output."""
+    outcome = run_here(*arguments)
+    assert outcome.code == 0, outcome.out + outcome.err
+    return outcome.out
+
+
 @pytest.fixture
 def lycosa() -> Lycosa:
     """Runs `lycosa` in a process."""

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 from pathlib import Path
 
 import pytest
 
 from lycosa.store.workspace import Workspace
-from tests.cli.conftest import Lycosa
+from tests.cli.conftest import Lycosa, printed
+
+
+@pytest.fixture(scope="module")
+def crawled(site: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Workspace in which the site was crawled by two commands."""
+    path = tmp_path_factory.mktemp("crawled") / "w"
+    for limit in ("1", "10"):
+        options = ("--delay", "0", "--max-pages", limit, "--set", "crawl.patience=3s")
+        printed("-w", str(path), "crawl", site, *options, limit_s=120)
+    return path
 
 
 @pytest.fixture
-def root(lycosa: Lycosa, site: str, tmp_path: Path) -> str:
-    """Workspace in which the site was crawled by two commands."""
-    path = str(tmp_path / "w")
-    for limit in ("1", "10"):
-        options = ("--delay", "0", "--max-pages", limit, "--set", "crawl.patience=3s")
-        outcome = lycosa("-w", path, "crawl", site, *options)
-        assert outcome.code == 0, outcome.err
-    return path
+def root(crawled: Path, tmp_path: Path) -> str:
+    """A copy of that workspace, which the test may change."""
+    return str(shutil.copytree(crawled, tmp_path / "w"))
 
 
 def _files_with(root: str, text: bytes) -> list[str]:
@@ -63,7 +69,7 @@ def test_purge_deletes_all_bytes_of_excluded_pages(
     assert _files_with(root, b"Moths fly at night") != []
     assert here("-w", root, "search", "moths").code == 0
     assert here("-w", root, "check", "--deep").code == 0
-    purged = lycosa("-w", root, "exclude", "--purge", "host:127.0.4.1")
+    purged = here("-w", root, "exclude", "--purge", "host:127.0.4.1")
     purged.expect(0, "Deleted from this workspace")
     assert _files_with(root, b"Moths fly at night") == []
     assert here("-w", root, "status", "--json").json["pages"] == 0
@@ -78,7 +84,7 @@ def test_purge_during_a_crawl_is_reported_as_incomplete(
     assert (
         here("-w", root, "exclude").out == f"excluded  prefix:{site.removeprefix('http://')}/eyes\n"
     )
-    lycosa("-w", root, "exclude", "--purge").expect(0, "Deleted from this workspace")
+    here("-w", root, "exclude", "--purge").expect(0, "Deleted from this workspace")
 
 
 def test_invalid_exclusion_changes_nothing(here: Lycosa, root: str) -> None:
@@ -97,5 +103,5 @@ def test_full_compaction_reduces_the_number_of_files(
     assert (
         here("-w", root, "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out == pages
     )
-    assert "became" in lycosa("-w", root, "compact").out
+    assert "became" in here("-w", root, "compact").out
     assert here("-w", root, "check", "--deep").code == 0

@@ -35,13 +35,13 @@ def test_crawl_compact_rank_export_copy_and_purge(
     etree.XMLSchema(etree.parse(str(out / "xml" / "library.xsd"))).assertValid(
         etree.parse(str(path))
     )
-    assert "0 new files" in lycosa("-w", workspace, "export", "xml", str(out)).out
+    assert "0 new files" in here("-w", workspace, "export", "xml", str(out)).out
     for kind in ("jsonl", "parquet", "text"):
         selection = ("--lang", "en", "--full", "-q")
-        assert lycosa("-w", workspace, "export", kind, str(out), *selection).code == 0
+        assert here("-w", workspace, "export", kind, str(out), *selection).code == 0
         assert list((out / kind / "en").glob("*/*"))
     assert here("-w", workspace, "export", "xml", str(out), "--max-size", "1KiB").code == 2
-    table = lycosa("-w", workspace, "status", "--by", "language", "--csv")
+    table = here("-w", workspace, "status", "--by", "language", "--csv")
     assert table.out.splitlines()[1].startswith("en,2,1,")
     assert here("-w", workspace, "status", "--by", "nothing").code == 2
     assert here("-w", workspace, "status", "--csv").code == 2
@@ -52,13 +52,13 @@ def test_crawl_compact_rank_export_copy_and_purge(
     copied = lycosa("-w", workspace, "collection", "copy", "en", copy, "--json")
     assert copied.code == 0, copied.err
     assert copied.json["rows"]["pages"] == 2  # type: ignore[index]
-    assert lycosa("-w", copy, "index").code == 0
+    assert here("-w", copy, "index").code == 0
     assert "eyes.html" in here("-w", copy, "search", "compound eye").out
     purged = lycosa("-w", workspace, "collection", "purge", "en")
     assert purged.code == 0, purged.err
     assert here("-w", workspace, "search", "compound eye").code == 1
     assert here("-w", workspace, "check", "--json").code == 0
-    assert lycosa("-w", workspace, "collection", "purge", "en").code in (0, 2)
+    assert here("-w", workspace, "collection", "purge", "en").code in (0, 2)
     assert here("-w", workspace, "collection", "copy", "en", str(tmp_path / "third")).code == 2
 
 

@@ -55,7 +55,7 @@ def crawling(workspace: Path, seed: str) -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.proves("durability-signal")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_commits_and_the_next_crawl_resumes(
-    lycosa: Lycosa, slow_site: str, tmp_path: Path, number: signal.Signals
+    lycosa: Lycosa, here: Lycosa, slow_site: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     workspace = tmp_path / "w"
     with crawling(workspace, slow_site) as process:
@@ -65,21 +65,23 @@ def test_signal_commits_and_the_next_crawl_resumes(
     assert process.returncode == 0, err
     assert "Stopped on request" in out
     assert "not_reached" in out
-    status = lycosa("-w", str(workspace), "status", "--json").json
+    status = here("-w", str(workspace), "status", "--json").json
     assert status["running"] is None
     before = int(str(status["pages"]))
     assert 0 < before < PAGES + 1
     resumed = lycosa("-w", str(workspace), "crawl", "--delay", "0", "--json")
     assert resumed.json["pages"] == PAGES + 1 - before
-    assert lycosa("-w", str(workspace), "check", "--deep").code == 0
+    assert here("-w", str(workspace), "check", "--deep").code == 0
 
 
 @pytest.mark.proves("cluster-single-crawl")
-def test_search_and_status_during_a_crawl(lycosa: Lycosa, slow_site: str, tmp_path: Path) -> None:
+def test_search_and_status_during_a_crawl(
+    lycosa: Lycosa, here: Lycosa, slow_site: str, tmp_path: Path
+) -> None:
     workspace = tmp_path / "w"
     with crawling(workspace, slow_site) as process:
-        until(lambda: lycosa("-w", str(workspace), "search", "dormouse").code == 0)
-        status = lycosa("-w", str(workspace), "status", "--json").json
+        until(lambda: here("-w", str(workspace), "search", "dormouse").code == 0)
+        status = here("-w", str(workspace), "status", "--json").json
         refused = lycosa("-w", str(workspace), "crawl", slow_site)
         assert process.poll() is None, "the crawl ended before its status was read"
     assert status["running"]["pid"] == process.pid  # type: ignore[index]

@@ -22,7 +22,7 @@ import pytest
 from lycosa.cluster.status import cluster_status
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.crawl.kills import run_json
+from tests.crawl.kills import here
 from tests.daemon.daemons import LIMIT_S, QUICK, RUN, collection, daemon
 from tests.daemon.test_daemon import check, requested
 from tests.servers.nginx import Nginx, Server, nginx
@@ -124,7 +124,7 @@ def daemon_config(web: Sites, *, delay: str = "0") -> str:
 
 def count_hits(workspace: Path, query: str) -> int:
     """Return the number of matching documents, including duplicates."""
-    return int(str(run_json(workspace, "search", query, "--copies", "--json")["total"]))
+    return int(json.loads(here(workspace, "search", query, "--copies", "--json"))["total"])
 
 
 def table_rows(workspace: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -202,7 +202,7 @@ def test_daemon_restarts_killed_workers_and_applies_changed_settings(tmp_path: P
     with sites(tmp_path / "sites", "127.0.43", 4, 30) as web:
         with daemon(workspace, daemon_config(web, delay="100ms"), "--workers", "2") as running:
             running.until(
-                lambda: len(worker_pids(workspace)) == 2 and len(running.rows("pages")) >= 10
+                lambda: len(worker_pids(workspace)) == 2 and len(running.rows("pages", "url")) >= 10
             )
             killed = worker_pids(workspace)[0]
             os.kill(killed, signal.SIGKILL)

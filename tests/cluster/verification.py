@@ -18,7 +18,7 @@ from lycosa.store.log.entry import CLAIM, RELEASE
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.cluster.webs import COURTESY, DELAY_MS, DOMAIN_CONNECTIONS, rules
-from tests.crawl.kills import lycosa
+from tests.crawl.kills import here
 from tests.crawl.synthetic_crawls import BACKOFF_MS, simulated_crawler, without_visit
 from tests.servers.synthetic.politeness import Rule, Violation, violations
 from tests.servers.synthetic.request_log import LogEntry
@@ -235,4 +235,4 @@ def claim_intervals(root: Path | str) -> list[tuple[int, int]]:
 
 def assert_valid(root: Path | str) -> None:
     """Assert that `lycosa check --deep` reports no error."""
-    lycosa(root, "check", "--deep")
+    here(root, "check", "--deep")

@@ -31,7 +31,7 @@ from lycosa.commands.demo.demo import (
 )
 from lycosa.core.errors import UsageError, WorkError
 from tests import waiting
-from tests.cli.conftest import LYCOSA, printed, run
+from tests.cli.conftest import LYCOSA, printed, printed_here, run_here
 from tests.servers.demo import web as web
 
 BROKEN = "/drawings-1998.html"
@@ -233,7 +233,7 @@ def test_demo_does_not_overwrite_a_folder_that_is_not_a_workspace(tmp_path: Path
     file.write_text("years of work")
     with pytest.raises(UsageError, match="not a Lycosa workspace"):
         run_demo(serve=False, folder=tmp_path, say=lambda line: None)
-    run("demo", "--pages", "3", cwd=tmp_path).expect(2, err=("--pages requires --url",))
+    run_here("demo", "--pages", "3", cwd=tmp_path).expect(2, err=("--pages requires --url",))
     assert file.read_text() == "years of work"
 
 
@@ -269,11 +269,12 @@ def test_sigterm_ends_the_running_command_too(tmp_path: Path) -> None:
 
 
 def test_crawl_finds_every_page_and_obeys_robots_txt(tmp_path: Path) -> None:
-    lycosa = functools.partial(printed, "-w", str(tmp_path / "w"), limit_s=120)
+    here = functools.partial(printed_here, "-w", str(tmp_path / "w"))
     with serve_demo_web() as web:
-        lycosa("crawl", "--quiet", *web.seeds(), "--delay", "0")
+        seeds = (*web.seeds(), "--delay", "0")
+        printed("-w", str(tmp_path / "w"), "crawl", "--quiet", *seeds, limit_s=120)
     files = {str(path.relative_to(WEB)) for path in WEB.rglob("*.html")}
-    status = json.loads(lycosa("status", "--json"))
+    status = json.loads(here("status", "--json"))
     assert status["pages"] == len(
         files - {"wolfspiders/links-unchecked.html", "wolfspiders/private/notebook.html"}
     )
@@ -289,8 +290,8 @@ def test_crawl_finds_every_page_and_obeys_robots_txt(tmp_path: Path) -> None:
     )
     for query, path in (("武阳买茶", "/chashi.html"), ("canicule", "/horaires.html")):
         # The first page is encoded in GB18030, the second in ISO-8859-1.
-        assert json.loads(lycosa("search", "--json", query))["hits"][0]["url"].endswith(path)
-    no_results = run("-w", str(tmp_path / "w"), "search", "--json", "quagmirelantern")
+        assert json.loads(here("search", "--json", query))["hits"][0]["url"].endswith(path)
+    no_results = run_here("-w", str(tmp_path / "w"), "search", "--json", "quagmirelantern")
     assert no_results.json["total"] == 0
 
 

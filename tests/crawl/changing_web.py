@@ -8,6 +8,7 @@ the feed, the inbox, a redirect), so a loss in any of them is detected. While th
 from __future__ import annotations
 
 import gzip
+import json
 import random
 import signal
 import subprocess
@@ -33,8 +34,7 @@ from tests.crawl.kills import (
     RUN_LIMIT_S,
     ask,
     await_request,
-    lycosa,
-    run_json,
+    here,
 )
 from tests.servers.nginx import Nginx, Server
 
@@ -349,7 +349,7 @@ def assert_nothing_lost(crawl: KilledCrawl) -> None:
     )[0]
     states = Counter(row["state"] for row in rows)
     assert (hosts["known"], hosts["visited"]) == (states["known"], states["visited"])
-    indexed = run_json(crawl.workspace, "status", "--json")["index"]["documents"]
+    indexed = json.loads(here(crawl.workspace, "status", "--json"))["index"]["documents"]
     indexable = {
         (row["collection"], row["url"])
         for row in ask(crawl.workspace, "SELECT collection, url FROM pages WHERE may_index")
@@ -361,4 +361,4 @@ def assert_nothing_lost(crawl: KilledCrawl) -> None:
         .iter_rows()
     )
     assert indexed == len(indexable - copies), (indexed, len(indexable), len(copies))
-    lycosa(crawl.workspace, "check", "--deep")
+    here(crawl.workspace, "check", "--deep")

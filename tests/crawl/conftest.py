@@ -30,11 +30,6 @@ from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Nginx, Server, nginx
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _no_fsync(no_fsync: None) -> None:
-    """Skip fsync: tests/trust covers power cuts."""
-
-
 @dataclass
 class SmallWeb:
     """Sites on loopback: hosts `127.0.3.1`, `127.0.3.2`, … in order."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from lycosa.archive.warc.reader import read_exchanges
-from tests.cli.conftest import printed
+from tests.cli.conftest import printed, printed_here
 from tests.servers.nginx import Nginx
 from tests.waiting import until
 
@@ -158,14 +158,14 @@ def assert_nothing_lost(crawl: KilledCrawl, server: Nginx, expected: dict[str, i
     assert len(set(page_urls)) == len(page_urls)
     archived = Counter(_archived_responses(crawl.workspace, {row["warc_file"] for row in visits}))
     assert archived == Counter(expected.keys())
-    status = run_json(crawl.workspace, "status", "--json")
+    status = json.loads(here(crawl.workspace, "status", "--json"))
     assert status["index"]["documents"] == sum(row["may_index"] is True for row in pages)
-    lycosa(crawl.workspace, "check", "--deep")
+    here(crawl.workspace, "check", "--deep")
 
 
 def ask(workspace: Path, query: str) -> list[dict[str, object]]:
     """Return the rows of `lycosa sql`."""
-    rows = run_json(workspace, "sql", query, "--json")
+    rows = json.loads(here(workspace, "sql", query, "--json"))
     assert isinstance(rows, list)
     return rows
 
@@ -173,6 +173,11 @@ def ask(workspace: Path, query: str) -> list[dict[str, object]]:
 def lycosa(workspace: Path | str, *arguments: str) -> str:
     """Run a command that must succeed and return its output."""
     return printed("-w", str(workspace), *arguments, limit_s=300)
+
+
+def here(workspace: Path | str, *arguments: str) -> str:
+    """Run a command in this process, for commands that only read; return its output."""
+    return printed_here("-w", str(workspace), *arguments)
 
 
 def run_json(workspace: Path | str, *arguments: str) -> dict[str, dict[str, object]]:

@@ -33,7 +33,7 @@ from lycosa.crawl.processing.page_reader import Reader
 from lycosa.http.decode import parse_head
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
-from tests.crawl.kills import lycosa
+from tests.crawl.kills import here, lycosa
 from tests.page.document_files import MADE, docx, pdf
 from tests.servers.nginx import Server, nginx
 
@@ -338,13 +338,13 @@ def test_search_finds_documents_of_each_kind(tmp_path: Path) -> None:
     with nginx([Server("127.0.0.1", root)]) as served:
         limits = ["--set", "crawl.document_timeout=1s", "--set", "crawl.patience=1s"]
         lycosa(workspace, "crawl", f"http://127.0.0.1:{served.port}/", "--delay", "0s", *limits)
-    hits = json.loads(lycosa(workspace, "search", "hunt night", "--copies", "--json", "-n", "50"))[
+    hits = json.loads(here(workspace, "search", "hunt night", "--copies", "--json", "-n", "50"))[
         "hits"
     ]
     assert {hit["url"].rpartition("/")[2] for hit in hits} == {
         name for name in names if name != "hostile.docx"
     }
-    rows = json.loads(lycosa(workspace, "sql", "select url, faults from pages", "--json"))
+    rows = json.loads(here(workspace, "sql", "select url, faults from pages", "--json"))
     faults = {row["url"].rpartition("/")[2]: row["faults"] for row in rows}
     assert faults["hostile.docx"] == ["document_timeout"]
     assert all(not each for name, each in faults.items() if name != "hostile.docx")

@@ -5,6 +5,7 @@ Every file is fetched once, archived and indexed. Kills and resumes work as on t
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from tests.crawl.conftest import assert_valid_warc
-from tests.crawl.kills import LYCOSA, lycosa, run_json
+from tests.crawl.kills import LYCOSA, here, run_json
 from tests.crawl.sessions import LaterClock, collection, select, work
 from tests.page.document_files import docx, pdf
 from tests.servers.ftp import ftp, ftp_log, gopher
@@ -113,7 +114,7 @@ def test_ftp_server_is_crawled_completely(tmp_path: Path) -> None:
     assert pages[f"{origin}{quote('pub/ключ/паук.txt')}"]["language"] == "ru"
     states = select(workspace, "SELECT state, reason FROM urls WHERE url LIKE '%.tar.gz'")
     assert states == []  # refused by its extension, as on the web
-    hits = run_json(workspace, "search", "tarantulas", "--json")["hits"]
+    hits = json.loads(here(workspace, "search", "tarantulas", "--json"))["hits"]
     assert [hit["url"] for hit in hits] == [f"{origin}pub/with%20space/read%20me%3F.txt"]  # type: ignore[index]
     _assert_archive(workspace, expected)
 
@@ -139,7 +140,7 @@ def _assert_archive(workspace: Path, expected: set[str]) -> None:
                         == record.content_stream().read()
                     )
     assert {url for url in contents if not url.endswith("robots.txt")} == expected
-    lycosa(workspace, "check", "--deep")
+    here(workspace, "check", "--deep")
 
 
 @pytest.mark.proves("politeness-robots")
@@ -193,7 +194,7 @@ def test_unchanged_ftp_files_are_not_downloaded_again(tmp_path: Path) -> None:
         ("pub/same.txt", 200, True),
         ("pub/same.txt", 304, False),
     ]
-    lycosa(workspace, "check", "--deep")
+    here(workspace, "check", "--deep")
 
 
 @pytest.mark.proves("durability-kill")

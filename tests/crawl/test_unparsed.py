@@ -5,6 +5,7 @@ A kill or stop in between does not cause a second request.
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 from collections import Counter
@@ -19,7 +20,7 @@ from lycosa.core.records import Exchange
 from lycosa.crawl import dispatcher
 from lycosa.crawl.documents import pool as document_pool
 from lycosa.crawl.documents.pool import DocumentPool
-from tests.crawl.kills import LYCOSA, archived_pages, await_request, lycosa, run_json
+from tests.crawl.kills import LYCOSA, archived_pages, await_request, here, run_json
 from tests.crawl.sessions import LaterClock, collection, select, work
 from tests.crawl.test_documents import LONG
 from tests.page.document_files import pdf
@@ -102,7 +103,7 @@ def _assert_complete(workspace: Path, url: str, request_counts: Counter[str]) ->
             )
         )
         assert rows == Counter(f"{url}{name}" for name in files), table
-    lycosa(workspace, "check", "--deep")
+    here(workspace, "check", "--deep")
 
 
 def _request_counts(server: Nginx) -> Counter[str]:
@@ -138,7 +139,7 @@ def test_kill_nine_during_document_parsing_repeats_no_request(tmp_path: Path) ->
         _assert_complete(workspace, url, _request_counts(server))
     faults = select(workspace, f"SELECT faults FROM pages WHERE url = '{url}slow0.docx'")
     assert faults == [{"faults": ["document_timeout"]}]
-    assert run_json(workspace, "search", "quick document", "--json")["hits"]
+    assert json.loads(here(workspace, "search", "quick document", "--json"))["hits"]
 
 
 def test_documents_unparsed_at_a_stop_are_parsed_by_the_next_crawl(tmp_path: Path) -> None:

@@ -112,8 +112,8 @@ class Running:
         assert not alive
         return code
 
-    def rows(self, table: str) -> list[dict[str, Any]]:
-        return rows(self.workspace, table)
+    def rows(self, table: str, *columns: str) -> list[dict[str, Any]]:
+        return rows(self.workspace, table, *columns)
 
     def until(
         self, condition: Callable[[], object], limit_s: float = LIMIT_S, what: str = ""
@@ -122,14 +122,15 @@ class Running:
         until(condition, limit_s, alive=self.process, messages=lambda: f"{what} {self.errors}")
 
     def until_pages(self, number: int) -> None:
-        self.until(lambda: len(self.rows("pages")) >= number)
+        self.until(lambda: len(self.rows("pages", "url")) >= number)
 
 
-def rows(workspace: Path, table: str) -> list[dict[str, Any]]:
-    """Return the live rows of a table; none without a workspace."""
+def rows(workspace: Path, table: str, *columns: str) -> list[dict[str, Any]]:
+    """Return columns of the live rows of a table, by default all; no rows without a workspace."""
     if not (workspace / "workspace.json").exists():
         return []
-    return LiveTables(Workspace.open(str(workspace))).scan(table).collect().to_dicts()
+    frame = LiveTables(Workspace.open(str(workspace))).scan(table)
+    return (frame.select(columns) if columns else frame).collect().to_dicts()
 
 
 @contextmanager

@@ -21,7 +21,7 @@ import pytest
 from lycosa.daemon.daemon import live_status
 from lycosa.daemon.metrics_port import metrics_served
 from lycosa.store.workspace import Workspace
-from tests.crawl.kills import lycosa
+from tests.crawl.kills import here
 from tests.daemon.daemons import LIMIT_S, QUICK, Running, collection, daemon, rows, site
 from tests.servers.disks import fill, small_disk
 from tests.servers.nginx import Nginx
@@ -31,7 +31,7 @@ CRASHING_DAEMON = Path(__file__).with_name("crashing_daemon.py")
 
 def check(workspace: Path) -> None:
     """Assert that `lycosa check --deep` reports no error."""
-    lycosa(workspace, "check", "--deep")
+    here(workspace, "check", "--deep")
 
 
 def requested(server: Nginx) -> Counter[str]:
@@ -207,7 +207,7 @@ def test_page_that_crashes_the_parser_is_excluded(tmp_path: Path) -> None:
         row["error"] for row in rows(workspace, "visits") if row["url"].endswith("crashing.html")
     } == {"parse_crashed"}
     url = f"http://127.0.6.5:{server.port}/crashing.html"
-    assert "parse_crashed" in lycosa(workspace, "explain", url)
+    assert "parse_crashed" in here(workspace, "explain", url)
     check(workspace)
 
 

@@ -376,8 +376,8 @@ def test_a_daemon_runs_a_hunt_and_continues_its_crawl(tmp_path: Path, root: Path
                 str(row["url"]) for row in running.rows("pages") if row["collection"] == "other"
             }
             assert {event["url"] for event in events if event["event"] == "found"} <= fetched
-            number = len(running.rows("pages"))
-            running.until(lambda: len(running.rows("pages")) > number + 2)  # the crawl continues
+            number = len(running.rows("pages", "url"))
+            running.until_pages(number + 3)  # the crawl continues
             refused = run_command(root, "hunt", "?!", "--seed", f"{web}/")
             assert refused.returncode == 2, refused.stdout
             assert "words to search for" in refused.stderr

@@ -6,6 +6,7 @@ The texts are the Universal Declaration of Human Rights. The tables of
 
 from __future__ import annotations
 
+import functools
 import unicodedata
 from collections.abc import Iterator
 
@@ -86,17 +87,16 @@ def _pieces(language: str, codec: str, length: int) -> Iterator[tuple[str, bytes
 
     Up to 3 different characters that cannot be encoded are left out of a piece.
     """
-    source = " ".join(" ".join(declaration(language).values()).split())
-    source = unicodedata.normalize("NFC", source)
+    source = _source(language)
     for start in range(0, len(source) - length, length):
         piece = source[start : start + length]
         if codec == "cp1258":  # tones are combining characters in this encoding
             piece = "".join(
                 letter if _is_encodable(letter, codec) else _with_tone(letter) for letter in piece
             )
-        lost = sum(not _is_encodable(letter, codec) for letter in set(piece))
-        text = "".join(letter for letter in piece if _is_encodable(letter, codec))
-        if lost > 3 or text.isascii():
+        lost = {letter for letter in set(piece) if not _is_encodable(letter, codec)}
+        text = "".join(letter for letter in piece if letter not in lost)
+        if len(lost) > 3 or text.isascii():
             continue
         payload = (
             ("<p>" + text).encode(codec)
@@ -104,6 +104,13 @@ def _pieces(language: str, codec: str, length: int) -> Iterator[tuple[str, bytes
             else b"<p>" + text.encode(codec)
         )
         yield text, payload
+
+
+@functools.cache
+def _source(language: str) -> str:
+    """Return the Declaration in a language as one line."""
+    text = " ".join(" ".join(declaration(language).values()).split())
+    return unicodedata.normalize("NFC", text)
 
 
 def _is_encodable(letter: str, codec: str) -> bool:

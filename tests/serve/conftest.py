@@ -19,6 +19,7 @@ from tests.cli.conftest import printed
 from tests.serve.browser import Browser, launch_browser
 from tests.serve.client import Client
 from tests.servers.local_http import QuietHandler, serving_handler
+from tests.shared import created_once
 
 HOSTILE_TITLE = (
     '"><script>document.title="owned"</script><img src=http://127.0.2.9/beacon onerror=alert(1)>'
@@ -50,12 +51,15 @@ def hostile_site() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Root of a crawled and indexed workspace."""
-    root = tmp_path_factory.mktemp("serve") / "workspace"
-    with serve_demo_web() as web, hostile_site() as hostile:
-        seeds = (*web.seeds(), hostile)
-        printed("-w", str(root), "crawl", "--quiet", *seeds, "--delay", "0", limit_s=120)
-    return str(root)
+    """Root of a crawled and indexed workspace; each pytest worker has a copy."""
+
+    def crawl(root: Path) -> None:
+        with serve_demo_web() as web, hostile_site() as hostile:
+            seeds = (*web.seeds(), hostile)
+            printed("-w", str(root), "crawl", "--quiet", *seeds, "--delay", "0", limit_s=120)
+
+    crawled = created_once(tmp_path_factory, "demo-workspace", crawl)
+    return str(shutil.copytree(crawled, tmp_path_factory.mktemp("serve") / "workspace"))
 
 
 @pytest.fixture(scope="module")

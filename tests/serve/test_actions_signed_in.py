@@ -332,7 +332,7 @@ def add_and_find(user: User, world: World, mode: BrowserMode) -> None:
     user.assert_shown("The URLs have been added and are queued for fetching.")
     user.evaluate("document.querySelector('#live dl').id = 'first-figures'")
     loads = user.browser.loads
-    until(lambda: url in {row["url"] for row in rows(Path(world.root), "pages")})
+    until(lambda: url in {row["url"] for row in rows(Path(world.root), "pages", "url")})
     if mode.scripts:
         figures = "[...document.querySelectorAll('#live dd')].map(each => each.innerText).join()"
         user.browser.wait_until(

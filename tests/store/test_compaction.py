@@ -46,7 +46,6 @@ _steps = st.lists(
         [EAGER, CompactionSettings(gather=3), CompactionSettings(gather=2, base_share=1)]
     ),
 )
-@pytest.mark.usefixtures("no_fsync")
 def test_live_rows_are_the_same_before_and_after_any_compactions(
     steps: list[tuple[list[Any], str]],
     compaction_settings: CompactionSettings,
@@ -272,7 +271,6 @@ def test_files_are_merged_in_key_order_without_splitting_keys(
         claim = workspace.claim("w")
         expected: list[tuple[int, int, int, int]] = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(os, "fsync", lambda _: None)
             patch.setattr("lycosa.store.tables.ordered._MIN_ROWS", 1)
             for file_number, keys in enumerate(contents):
                 buffers = Buffers()

@@ -73,13 +73,13 @@ def crawl_arguments(origin: str) -> tuple[str, ...]:
     return ("crawl", f"{origin}/", "--delay", "40ms", "--json", "--quiet")
 
 
-def write_site(root: Path) -> None:
+def write_site(root: Path, pages: int = PAGES) -> None:
     root.mkdir()
-    for number in range(PAGES):
+    for number in range(pages):
         links = "".join(
             f'<a href="/{2 * number + more}.html">page</a> '
             for more in (1, 2)
-            if 2 * number + more < PAGES
+            if 2 * number + more < pages
         )
         words = " ".join(f"word{number * 7 % (index + 13)}" for index in range(60))
         text = (
@@ -111,7 +111,7 @@ def crawl_results(machine: Machine, out: Path) -> dict[str, object]:
 def test_daemon_continues_after_an_outage_of_storage(
     workers: int, locations: Locations, tmp_path: Path
 ) -> None:
-    write_site(tmp_path / "site")
+    write_site(tmp_path / "site", pages=600)  # the crawl is not over before the outage is
     location, faults = locations.location("s3", tmp_path), locations.s3.faults
     machine = Machine(location, locations.environment("s3", tmp_path / "cache"))
     machine.run("init")
@@ -120,7 +120,7 @@ def test_daemon_continues_after_an_outage_of_storage(
         (tmp_path / "errors").open("w") as errors,
     ):
         seed = f'collection.seeds=["http://127.0.4.3:{server.port}/"]'
-        arguments = machine.command("run", "--set", seed, "--set", "collection.delay=1s")
+        arguments = machine.command("run", "--set", seed, "--set", "collection.delay=200ms")
         daemon = subprocess.Popen(
             [*arguments, "--workers", str(workers)],
             env=os.environ | machine.environment,

@@ -114,7 +114,6 @@ def apply_commits(
 
 @settings(max_examples=60)
 @given(commit_lists)
-@pytest.mark.usefixtures("no_fsync")
 def test_live_rows_match_the_model(
     commits: list[tuple[list[tuple[str, int, str, int]], dict[int, int]]],
 ) -> None:

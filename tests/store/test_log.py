@@ -241,7 +241,6 @@ def test_failed_append_raises_and_leaves_no_file(
 def test_concurrent_appends_of_threads_lose_no_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # irrelevant to the race, and slow
     workspace = Workspace.create(str(tmp_path / "w"), partitions=4)
     workspace.storage.make_folder("log")
     threads, rounds = 4, 300

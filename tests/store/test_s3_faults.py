@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 from collections import Counter
@@ -169,13 +168,11 @@ def test_snapshot_is_found_despite_a_stale_listing_after_vacuum(
     location: str, server: S3Server, tmp_path: Path
 ) -> None:
     """The first entries are deleted and listings show no snapshot, so it is read by its name."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)
-        local = Workspace.create(str(tmp_path / "local"), partitions=4)
-        local.storage.make_folder("log")
-        state = local.state()
-        for number in range(220):
-            append(state, exclusion(number))
+    local = Workspace.create(str(tmp_path / "local"), partitions=4)
+    local.storage.make_folder("log")
+    state = local.state()
+    for number in range(220):
+        append(state, exclusion(number))
     assert vacuum(local, keep_replaced_ms=0, keep_entries_ms=0, now_ms=2 * 10**12).entries == 99
     storage = open_storage(location)
     for path in local.storage.files_below("."):

@@ -27,8 +27,6 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, commit_urls
 
-pytestmark = pytest.mark.usefixtures("no_fsync")
-
 NOW = 1_700_000_000_000
 LATER = NOW + 400 * 365 * DAY_MS  # later than the modification times of all files
 

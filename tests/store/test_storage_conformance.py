@@ -25,7 +25,6 @@ pytestmark = pytest.mark.parametrize("storage", KINDS, indirect=True)
 
 
 @pytest.mark.proves("consistency-log")
-@pytest.mark.usefixtures("no_fsync")
 def test_exactly_one_concurrent_creator_succeeds(storage: Storage) -> None:
     """A check for existence followed by a write fails here on most rounds."""
     racers, rounds = 4, 1_000 if storage.on_disk else 40

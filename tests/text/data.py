@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import os
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,6 +16,7 @@ DATA = Path(
 _NAMESPACE = "{http://www.unhchr.ch/udhr}"
 
 
+@functools.cache
 def sib200() -> dict[str, list[str]]:
     """Return 701 sentences per language; keys are names of files."""
     folder = _folder("sib200")
@@ -30,6 +32,7 @@ def sib200_numbered(language: str) -> list[tuple[int, str]]:
     return sorted((int(number), text.strip()) for number, _, text in rows)
 
 
+@functools.cache
 def declaration(language: str) -> dict[int, str]:
     """Return the articles of the Declaration of Human Rights by number.
 

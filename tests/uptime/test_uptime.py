@@ -28,7 +28,7 @@ from lycosa.uptime.report import live_status
 from lycosa.uptime.results import evaluate_check
 from tests import waiting
 from tests.cli.conftest import LYCOSA, run
-from tests.crawl.kills import lycosa
+from tests.crawl.kills import here, lycosa
 from tests.daemon.daemons import collection, daemon, site
 from tests.servers.certificates import make_certificate
 from tests.servers.controllable_server import ControllableServer, expired_certificate
@@ -129,7 +129,7 @@ def test_outages_and_their_ends_are_notified_once_despite_a_kill(
     rows = LiveTables(Workspace.open(str(workspace))).scan("visits").collect()
     assert set(rows["kind"]) == {"check"}
     assert rows["record_id"].is_unique().all()
-    listed = json.loads(lycosa(workspace, "monitor", "--json"))
+    listed = json.loads(here(workspace, "monitor", "--json"))
     causes = {
         each["url"]: {outage["cause"] for outage in each["outages"]} for each in listed["monitors"]
     }
@@ -141,10 +141,10 @@ def test_outages_and_their_ends_are_notified_once_despite_a_kill(
         fine.url: set(),
     }
     assert all(outage["until"] for each in listed["monitors"] for outage in each["outages"])
-    assert "no errors" in lycosa(workspace, "check", "--deep")
+    assert "no errors" in here(workspace, "check", "--deep")
     # At most that of the killed process, which was replayed.
     assert len(list(workspace.rglob("*.warc.gz"))) <= 1
-    assert f"{broken.url}: up" in lycosa(workspace, "monitor", broken.url)
+    assert f"{broken.url}: up" in here(workspace, "monitor", broken.url)
 
 
 @pytest.mark.prove  # waits for 45 s
@@ -194,7 +194,7 @@ def test_a_daemon_monitors_during_a_crawl_and_after_its_worker_is_killed(
         )
         assert report["pages"]["pages"] == 9
         assert [each["url"] for each in report["monitors"]] == [home]
-        assert "no errors" in lycosa(tmp_path / "ws", "check", "--deep")
+        assert "no errors" in here(tmp_path / "ws", "check", "--deep")
 
 
 def test_only_a_process_that_runs_the_checks_has_a_live_state(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_a_journal_left_by_a_kill_after_a_commit_is_not_applied_again(
         session.close()
     rows = LiveTables(workspace).scan("visits").collect()
     assert (rows.height, rows["record_id"].n_unique(), set(rows["warc_file"])) == (3, 3, {""})
-    assert "no errors" in lycosa(tmp_path / "ws", "check", "--deep")
+    assert "no errors" in here(tmp_path / "ws", "check", "--deep")
 
 
 URL = "http://example.org/"

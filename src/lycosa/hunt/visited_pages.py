@@ -36,7 +36,9 @@ class VisitedPages:
         """Return the URLs of the best pages of the index for a query."""
         if not newest_numbers(self.workspace.storage):
             return []
-        request = SearchRequest(text, count=MAX_START_PAGES, per_host=0)
+        request = SearchRequest(
+            text, count=MAX_START_PAGES, per_host=0, spelling=False, snippets=False
+        )
         return [hit.url for hit in Searcher(self.workspace.root).search(request).hits]
 
     def well_linked(self) -> list[str]:

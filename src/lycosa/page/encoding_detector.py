@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import codecs
 import functools
+import math
 import unicodedata
 from collections import Counter
 from typing import NamedTuple
@@ -202,6 +203,7 @@ _PUNCTUATION = lazy_pattern(
 """With `_PAIR`: quotation marks, apostrophes, dashes and currency signs in their places; a wrong
 encoding makes letters of them.
 """
+_SIGNS = "„“«»‘‚’–—£¥€\xa0"  # the characters that those two patterns match
 _BESIDE_LATIN = lazy_pattern("(?<=[aA])[lUo]|[lUo](?=[aA])")
 
 
@@ -247,7 +249,7 @@ def _best(candidates: tuple[_Candidate, ...], sample: bytes, least: float) -> st
     """
     best, best_score = "", least
     for candidate in candidates:
-        score, characters = _score(candidate, sample)
+        score, characters = _score(candidate, sample, best_score)
         if candidate.encoding in FURTHER or candidate.encoding in _SELDOM:
             score -= _RARE
         if best:
@@ -322,10 +324,13 @@ def _weights(frequent: str, rarest: float) -> dict[str, float]:
     } | weights
 
 
-def _score(candidate: _Candidate, sample: bytes) -> tuple[float, int]:
+def _score(candidate: _Candidate, sample: bytes, least: float = -math.inf) -> tuple[float, int]:
     """Return how well a sample fits an encoding, at most 1.
 
     Also return the number of its non-ASCII characters.
+
+    Args:
+        least: of a lower score, an upper bound that is not above `least` is returned.
     """
     text = decoded(sample, codec_of(candidate.encoding))  # a cut tail is no fault
     counts = Counter(text)
@@ -346,7 +351,12 @@ def _score(candidate: _Candidate, sample: bytes) -> tuple[float, int]:
         worth += weight * count
     if not total:
         return 0.0, 0
-    if candidate not in _ASIAN:
+    signs = 0 if candidate in _ASIAN else sum(counts[each] for each in _SIGNS)
+    # the patterns below take most of the time, and most candidates cannot exceed `least`
+    bound = (worth + (1 - sign) * 2 * signs) / total
+    if bound <= least:
+        return bound, total
+    if signs:
         worth += (1 - sign) * (2 * len(_PAIR.findall(text)) + len(_PUNCTUATION.findall(text)))
     classes = text.translate(_CLASSES)
     misplaced = len(_MISPLACED_SIGN.findall(classes)) + len(_MISPLACED_CAPITAL.findall(classes))
