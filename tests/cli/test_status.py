@@ -101,6 +101,16 @@ def test_status_of_a_running_daemon_is_shown(lycosa: Lycosa, workspace: Path) ->
     assert "the disk is full" not in lycosa("-w", str(workspace), "status").out
 
 
+def test_invalid_settings_are_reported(here: Lycosa, tmp_path: Path) -> None:
+    root = str(tmp_path / "w")
+    here("-w", root, "init").expect(0)
+    here("-w", root, "status", "--set", "fetch.x=1").expect(2, err=("no setting 'x'",))
+    (tmp_path / "w" / "lycosa.toml").write_text("[fetch]\nno_such = 1\n")
+    status = here("-w", root, "status", "--json")
+    status.expect(0, err=("warning: ", "lycosa.toml, line 2: fetch.no_such: unknown setting"))
+    assert status.json["pages"] == 0
+
+
 def test_traps_are_counted_by_rule() -> None:
     rows = [
         ("calendar", 2, 30),
