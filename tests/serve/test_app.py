@@ -66,6 +66,45 @@ def test_unknown_facets_are_refused(client: Client) -> None:
     assert response.json()["detail"].startswith("unknown facet 'size'; choose from language, ")
 
 
+@pytest.mark.parametrize(
+    ("path", "name", "value", "valid"),
+    [
+        ("search", "lang", "xx1", "two letters (ISO 639-1)"),
+        ("passages", "site", "not a host", "a host, host:port or URL"),
+        ("terms", "site", "not a host", "a host, host:port or URL"),
+        ("suggest", "lang", "xx1", "two letters (ISO 639-1)"),
+        ("similar", "lang", "xx1", "two letters (ISO 639-1)"),
+        ("search", "translate", "haus", "XX:WORD=A|B"),
+    ],
+)
+def test_invalid_filters_are_refused(
+    client: Client, path: str, name: str, value: str, valid: str
+) -> None:
+    query = {"q": "egg", "url": "http://a.test/", "across": "all", name: value}
+    response = client.get(f"/api/v1/{path}", query)
+    assert response.status_code == 422
+    [fault] = response.json()["faults"]
+    assert fault["parameter"].removesuffix(".0") == name
+    assert fault["message"].startswith(("'", "the translation '"))
+    assert (value in fault["message"], valid in fault["message"]) == (True, True)
+    if path == "search":
+        page = client.get("/", query, headers=HTML)
+        assert page.status_code == 422
+        assert valid in page.text
+        typed = [
+            (field.get("name"), field.get("value")) for field in Document(page.text).all("input")
+        ]
+        assert ("q", "egg") in typed
+
+
+def test_page_with_an_invalid_site_shows_it_for_correction(client: Client) -> None:
+    page = client.get("/", {"q": "egg", "site": "not a host"}, headers=HTML)
+    assert page.status_code == 422
+    assert "a host, host:port or URL" in page.text
+    [field] = [each for each in Document(page.text).all("input") if each.get("name") == "site"]
+    assert (field["type"], field["value"]) == ("text", "not a host")
+
+
 @pytest.mark.parametrize("path", ["search", "passages", "terms"])
 def test_unknown_collections_are_refused(client: Client, path: str) -> None:
     response = client.get(f"/api/v1/{path}", params={"q": "egg", "collection": "defualt"})

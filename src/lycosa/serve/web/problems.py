@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
 from fastapi import Request
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
+from pydantic_core import PydanticCustomError
 from starlette.responses import JSONResponse, Response
 
+from lycosa.core.errors import UsageError
 from lycosa.core.messages import Message
 
 PROBLEM_TYPE = "application/problem+json"
@@ -65,6 +67,20 @@ WRITE_ERRORS = error_responses(
     }
 )
 """Further errors of routes that change something."""
+
+
+def checked(check: Callable[[str], str | None]) -> AfterValidator:
+    """Return a validator of a parameter: its value is what `check` returns, and a UsageError that
+    `check` raises is the message of the fault.
+    """
+
+    def validate(text: str) -> str:
+        try:
+            return check(text) or ""
+        except UsageError as error:
+            raise PydanticCustomError("usage", "{reason}", {"reason": str(error)}) from None
+
+    return AfterValidator(validate)
 
 
 def problem_response(
