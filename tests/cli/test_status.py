@@ -101,6 +101,32 @@ def test_status_of_a_running_daemon_is_shown(lycosa: Lycosa, workspace: Path) ->
     assert "the disk is full" not in lycosa("-w", str(workspace), "status").out
 
 
+def test_a_worker_without_reports_is_shown(tmp_path: Path) -> None:
+    root, clock = str(tmp_path / "w"), ManualClock(1_000_000_000_000)
+    opened = Workspace.create(root)
+    document = {"daemon": os.getpid(), "pid": 7, "written_at": format_time(clock.now_ms())}
+    with opened.own("run"):
+        write_live(opened.storage, {**document, "message": "slow"})
+        messages = []
+        for passed_ms in (6_000, 1_500):
+            clock.advance(passed_ms)
+            live = workspace_status(root, clock).live
+            assert live is not None
+            messages.append(live["message"])
+    assert messages[0] == "slow"
+    assert messages[1].startswith("slow; no report from process 7 for 7s: it is suspended, or busy")
+
+
+def test_invalid_settings_are_reported(here: Lycosa, tmp_path: Path) -> None:
+    root = str(tmp_path / "w")
+    here("-w", root, "init").expect(0)
+    here("-w", root, "status", "--set", "fetch.x=1").expect(2, err=("no setting 'x'",))
+    (tmp_path / "w" / "lycosa.toml").write_text("[fetch]\nno_such = 1\n")
+    status = here("-w", root, "status", "--json")
+    status.expect(0, err=("warning: ", "lycosa.toml, line 2: fetch.no_such: unknown setting"))
+    assert status.json["pages"] == 0
+
+
 def test_traps_are_counted_by_rule() -> None:
     rows = [
         ("calendar", 2, 30),

@@ -121,6 +121,18 @@ def test_coordinator_reports_why_storage_failed(
         service.close()
 
 
+def test_coordinator_reports_that_storage_is_too_slow_for_its_lease(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LeaderCandidate, "try_to_lead", lambda _: time.sleep(0.45))
+    service = CoordinatorService(CoordinatorOrder(workspace.root, SETTINGS, "cluster"))
+    try:
+        until(lambda: service.status()["failure"])
+        assert "within cluster.hold (500ms); set cluster.hold to" in service.status()["failure"]
+    finally:
+        service.close()
+
+
 def test_poll_after_shutdown_of_its_threads_does_not_raise() -> None:
     """A daemon may stop while its cluster still answers."""
     threads, clock, answered = ThreadPoolExecutor(1), ManualClock(), Event()

@@ -166,6 +166,7 @@ def test_failing_login_is_attempted_once_and_a_disallowed_form_never(
     assert crawled.progress.errors["login_failed"] == failures
     assert crawled.progress.failures == {site.url("/login"): f"login_failed: {why}"}
     assert crawled.count("urls", state="known") == 1
+    assert crawled.progress.later == {"login_failed": 1}
 
 
 def test_collections_share_requests_only_with_equal_request_profiles(tmp_path: Path) -> None:

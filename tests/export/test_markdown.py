@@ -11,8 +11,15 @@ import pytest
 
 from lycosa.config.reading import parse_config
 from lycosa.core.errors import UsageError
-from lycosa.export.markdown.pages import export_llms, export_markdown, markdown_pages
+from lycosa.export.markdown.pages import (
+    MarkdownReport,
+    export_llms,
+    export_markdown,
+    markdown_pages,
+)
+from lycosa.export.mirror.mirror import MirrorReport, export_mirror
 from lycosa.page.html.markdown import MarkdownMode
+from lycosa.store.exclusion.purge import purge
 from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Server, nginx
 from tests.site.editable_site import crawled
@@ -75,6 +82,27 @@ def test_unchanged_files_are_not_written_again(site: tuple[str, Workspace], tmp_
     export_markdown(workspace, tmp_path)
     after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.md")}
     assert {path for path in before if before[path] != after[path]} == {changed}
+
+
+def test_files_are_removed_if_no_page_is_left(site: tuple[str, Workspace], tmp_path: Path) -> None:
+    start, workspace = site
+    shutil.copytree(workspace.path(""), tmp_path / "w")
+    copy = Workspace.open(str(tmp_path / "w"))
+    markdown, mirror = tmp_path / "markdown", tmp_path / "mirror"
+
+    def exported() -> tuple[MarkdownReport, MirrorReport]:
+        site_mirror = export_mirror(copy, "127.0.8.7", mirror, collection="default")
+        return export_markdown(copy, markdown), site_mirror
+
+    first = exported()
+    written = [first[0].pages, first[1].files]
+    purge(copy, [f"prefix:{start}"])
+    removed = exported()
+    assert [(report.pages, report.removed) for report in removed] == [(0, n) for n in written]
+    assert not [path for path in markdown.rglob("*") if path.suffix == ".md"]
+    assert export_markdown(copy, markdown).removed == 0
+    with pytest.raises(UsageError, match="no such pages"):
+        export_markdown(copy, tmp_path / "new")
 
 
 def test_llms_files_list_the_pages(site: tuple[str, Workspace], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import zipfile
@@ -26,15 +27,17 @@ from lycosa.archive.warc.reader import read_exchanges, read_response
 from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
 from lycosa.commands.crawling.import_archives import ImportOptions, import_files
 from lycosa.config.reading import parse_config
-from lycosa.core.errors import ArchiveError, WorkError
+from lycosa.core.errors import WorkError
 from lycosa.core.records import Page, Visit
 from lycosa.export.archives import wacz as wacz_module
 from lycosa.export.archives import warc as export_module
+from lycosa.export.archives.collection_copy import copy_collection
 from lycosa.export.archives.wacz import WaczReport, export_wacz
 from lycosa.export.archives.warc import WarcSelection, export_warc
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import TableBuffer
 from lycosa.store.tables.rows import page_row, visit_row
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
 from lycosa.url.site_name import site_name
@@ -277,14 +280,49 @@ def test_another_export_is_not_overwritten(workspace: Workspace, tmp_path: Path)
     assert contents(tmp_path / "out") == before
 
 
-def test_damaged_sources_are_not_exported(workspace: Workspace, tmp_path: Path) -> None:
+def test_damaged_records_are_omitted_and_reported(workspace: Workspace, tmp_path: Path) -> None:
+    complete = urls(export_warc(workspace, tmp_path / "whole").files[0])
     warc = Path(workspace.path(next(iter(workspace.state().warcs))))
-    data = bytearray(warc.read_bytes())
+    intact = warc.read_bytes()
+    data = bytearray(intact)
     data[5_000] ^= 0xFF
     warc.write_bytes(data)
-    with pytest.raises(ArchiveError, match=r"no complete WARC record at offset \d+"):
-        export_warc(workspace, tmp_path / "out")
-    assert not contents(tmp_path / "out")
+    out = tmp_path / "out"
+    report = export_warc(workspace, out)
+    [record] = report.unreadable
+    assert re.search(r"archive.warc.gz: no complete WARC record at offset \d+", record.reason)
+    exported = urls(report.files[0])
+    assert [url for url in complete if url not in exported] == [record.url]
+    assert (report.captures, report.without_record) == (12, 2)
+    check(report.files[0])
+    packed = export_wacz(workspace, tmp_path / "x.wacz")
+    assert (packed.captures, packed.pages, packed.unreadable) == (12, 11, [record])
+    copied = copy_collection(workspace, "default", Workspace.create(str(tmp_path / "copy"), 4), {})
+    assert (copied.exchanges, copied.unreadable) == (16, [record])
+    [finding] = verify(Workspace.open(str(tmp_path / "copy")), deep=True).findings
+    assert finding.what.startswith("visits of URLs that are not in urls: 17")  # as in the source
+    for command in (f"export warc {out}", f"collection copy default {tmp_path / 'other'}"):
+        outcome = run("-w", workspace.root, *command.split())
+        outcome.expect(
+            1, f"1 record omitted, because the archive cannot be read; the first: {warc}"
+        )
+    warc.write_bytes(intact)
+    assert export_warc(workspace, out).unreadable == []
+    assert contents(out) == contents(tmp_path / "whole")
+
+
+def test_damaged_accompanying_records_do_not_omit_the_response(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    warc = Path(workspace.path(next(iter(workspace.state().warcs))))
+    data = bytearray(warc.read_bytes())
+    request = next(record for record in read_records(warc) if record.type == "request")
+    data[0] ^= 0xFF  # the warcinfo record
+    data[request.offset] ^= 0xFF
+    warc.write_bytes(data)
+    report = export_warc(workspace, tmp_path / "out")
+    assert (report.captures, report.without_record) == (13, 2)
+    assert [record.record_id for record in report.unreadable] == ["", ""]
 
 
 def test_uncommitted_exchanges_are_not_exported(workspace: Workspace, tmp_path: Path) -> None:

@@ -194,5 +194,5 @@ def test_a_column_of_the_table_cannot_be_replaced(
     work(tmp_path / "w", [(collection("c"), [web.url()])], plugins=Plugins())
     plugins = Plugins([("columns", SimpleNamespace(page_columns=hook(lambda: {"url": str})))])
     monkeypatch.setattr("lycosa.store.tables.live.installed_plugins", lambda: plugins)
-    with pytest.raises(UsageError, match="names its column like one of pages: url"):
+    with pytest.raises(UsageError, match="plug-in columns: pages already has a column url"):
         LiveTables(Workspace.open(str(tmp_path / "w"))).sql("SELECT url FROM pages")

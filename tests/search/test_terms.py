@@ -150,6 +150,18 @@ def test_rising_terms_are_those_more_frequent_than_before(corpus: Corpus) -> Non
     assert run("-w", corpus.root, "terms", "--period", "soon").code == 2
 
 
+def test_an_empty_list_of_terms_has_a_reason(corpus: Corpus) -> None:
+    command = ("-w", corpus.root, "terms", "--rising")
+    run(*command).expect(0, "no page matches", absent=("surprise",))
+    corpus.commit([("http://h.test/", page("the of", language="en"))])
+    run(*command).expect(0, "no rising words: all pages are recent (--period 7d)")
+    before = page("the of", language="en", published_at=FIRST_AT - 30 * DAY_MS)
+    corpus.commit([("http://h.test/before", before)])
+    run(*command).expect(0, "no rising words: no word is on a significantly larger share")
+    assert run(*command, "--json").json["terms"] == []
+    run("-w", corpus.root, "terms").expect(0, "no words besides stop words", absent=("count",))
+
+
 def test_surprise_is_dunnings_log_likelihood_ratio() -> None:
     """Compared with -2 log λ of two binomial distributions."""
 

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import WorkspaceError
 from lycosa.serve.app import create_app
+from lycosa.serve.web import concurrency
+from lycosa.serve.web.request_bodies import MAX_BODY_BYTES
 from lycosa.serve.web.security import SECURITY_HEADERS, allowed_hosts, host_of
 from tests.serve.client import Client
 from tests.serve.conftest import HOSTILE_TITLE
@@ -61,6 +64,45 @@ def test_unknown_facets_are_refused(client: Client) -> None:
     response = client.get("/api/v1/search", params={"q": "egg", "facets": "host,size"})
     assert response.status_code == 400
     assert response.json()["detail"].startswith("unknown facet 'size'; choose from language, ")
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "value", "valid"),
+    [
+        ("search", "lang", "xx1", "two letters (ISO 639-1)"),
+        ("passages", "site", "not a host", "a host, host:port or URL"),
+        ("terms", "site", "not a host", "a host, host:port or URL"),
+        ("suggest", "lang", "xx1", "two letters (ISO 639-1)"),
+        ("similar", "lang", "xx1", "two letters (ISO 639-1)"),
+        ("search", "translate", "haus", "XX:WORD=A|B"),
+    ],
+)
+def test_invalid_filters_are_refused(
+    client: Client, path: str, name: str, value: str, valid: str
+) -> None:
+    query = {"q": "egg", "url": "http://a.test/", "across": "all", name: value}
+    response = client.get(f"/api/v1/{path}", query)
+    assert response.status_code == 422
+    [fault] = response.json()["faults"]
+    assert fault["parameter"].removesuffix(".0") == name
+    assert fault["message"].startswith(("'", "the translation '"))
+    assert (value in fault["message"], valid in fault["message"]) == (True, True)
+    if path == "search":
+        page = client.get("/", query, headers=HTML)
+        assert page.status_code == 422
+        assert valid in page.text
+        typed = [
+            (field.get("name"), field.get("value")) for field in Document(page.text).all("input")
+        ]
+        assert ("q", "egg") in typed
+
+
+def test_page_with_an_invalid_site_shows_it_for_correction(client: Client) -> None:
+    page = client.get("/", {"q": "egg", "site": "not a host"}, headers=HTML)
+    assert page.status_code == 422
+    assert "a host, host:port or URL" in page.text
+    [field] = [each for each in Document(page.text).all("input") if each.get("name") == "site"]
+    assert (field["type"], field["value"]) == ("text", "not a host")
 
 
 @pytest.mark.parametrize("path", ["search", "passages", "terms"])
@@ -376,6 +418,29 @@ def test_foreign_host_header_is_refused(workspace: str) -> None:
         assert refused.status_code == 421
         assert "spider" not in refused.text
         assert refused.headers["x-content-type-options"] == "nosniff"
+
+
+def test_middleware_refuses_browsers_with_a_page(
+    workspace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = create_app(workspace, dict, allowed_hosts("127.0.0.1"), limits=ServeSettings(rate=1))
+    client = Client(app, base_url="http://127.0.0.1:8000")
+    browser = HTML | {"accept-language": "es"}
+    foreign = client.get("/", headers=browser | {"host": "evil.example"})
+    large = client.send("POST", "/login", b"a" * (MAX_BODY_BYTES + 1), browser)
+    frequent = [client.request("GET", "/", headers=browser, address="192.0.2.1") for _ in range(5)]
+    monkeypatch.setattr(concurrency, "MAX_WAITING", 0)
+    busy = client.get("/", headers=browser)
+    for response, status, title, wait in (
+        (foreign, 421, "Este servidor solo responde a su propia dirección", None),
+        (large, 413, "La solicitud es demasiado grande", None),
+        (frequent[-1], 429, "Demasiadas solicitudes", "1"),
+        (busy, 503, "El servidor está ocupado", "5"),
+    ):
+        assert (response.status_code, response.headers.get("retry-after")) == (status, wait)
+        assert f"<h1>{title}</h1>" in response.text
+    problem = client.get("/api/v1/status", headers=browser)
+    assert problem.json()["title"] == "The server is busy"
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,19 @@ def test_hunt_is_refused_while_a_crawl_runs(
     assert busy.status_code == 409
 
 
+def test_hunt_is_refused_while_another_one_starts(
+    client: Client, web: str, root: str, session: tuple[dict[str, str], str]
+) -> None:
+    headers, csrf = session
+    form = f"query=silk&seeds={web}/&csrf={csrf}"
+    started, busy = [client.send("POST", "/hunt", form, headers) for _ in range(2)]
+    assert (started.status_code, busy.status_code) == (303, 409)
+    assert "a hunt can start when" in busy.text
+    history, hunt = HuntHistory(root), started.headers["location"].removeprefix("/hunt/")
+    history.stop(hunt)
+    until(lambda: (view := history.view(hunt)) is None or view.state != "running")
+
+
 def test_watches_are_added_shown_and_removed(
     client: Client, root: str, session: tuple[dict[str, str], str]
 ) -> None:

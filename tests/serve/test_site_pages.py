@@ -39,7 +39,7 @@ def test_sites_are_listed_and_unknown_sites_are_not_found(client: Client, site: 
     host = site.partition(":")[0]
     assert host in Document(client.get("/sites").text).text("a")
     assert host not in Document(client.get("/sites", {"like": "nowhere"}).text).text("a")
-    for path in ("/site", "/site/map.svg", "/api/v1/site"):
+    for path in ("/site", "/site/map.svg", "/site/changes", "/api/v1/site", "/api/v1/changes"):
         assert client.get(path, {"name": "nowhere.example"}).status_code == 404
         assert client.get(path).status_code == 422
 

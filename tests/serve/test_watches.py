@@ -189,8 +189,10 @@ def test_proposals_are_stored_once_and_bounded(
     assert MAX_WAITING >= 100
 
 
-def test_refused_proposal_stays_in_the_form(root: str) -> None:
+def test_proposal_form_is_linked_and_keeps_what_is_refused(root: str) -> None:
     client = Client(create_app(root, dict, limits=ServeSettings(public_form=True)))
+    assert 'href="/propose"' in client.get("/").text
+    assert 'href="/propose"' not in Client(create_app(root, dict)).get("/").text
     answer = client.send("POST", "/propose", "url=nonsense&note=a+note", FORM)
     assert answer.status_code == 400
     assert 'value="nonsense"' in answer.text

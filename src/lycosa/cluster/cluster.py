@@ -70,7 +70,8 @@ class Cluster:
         self._workspace = workspace
         self._clock = clock
         self._next_report_ms = 0
-        self._stop = ""
+        self._stop = self._failure = ""
+        self._report = report
         self.identity = options.identity or f"{socket.gethostname()}-{secrets.token_hex(8)}"
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="poll")
         workers = options.workers
@@ -141,6 +142,10 @@ class Cluster:
                 f"another cluster uses {self._workspace.root} ({status['rival']}); "
                 "stop it or use another workspace (-w DIR)"
             )
+        failure = str(status.get("failure") or "")
+        if failure and failure != self._failure:
+            self._failure = failure
+            self._report(f"the coordinator cannot work: {failure}")
         if status.get("why"):
             self.supervision.stop_restarting()
 

@@ -20,10 +20,15 @@ from lycosa.cluster.coordinator import Coordinator, CoordinatorPlan
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import LycosaError
-from lycosa.core.units import format_time
+from lycosa.core.units import format_duration, format_time
 from lycosa.crawl.membership import Ping, PingReply
 from lycosa.processes.threads import OnError, start_thread
-from lycosa.store.coordination.leadership import LeaderCandidate, Leadership, Timing
+from lycosa.store.coordination.leadership import (
+    LEASE_SHARE,
+    LeaderCandidate,
+    Leadership,
+    Timing,
+)
 from lycosa.store.coordination.owner import FOLDER
 from lycosa.store.workspace import Workspace
 
@@ -124,9 +129,10 @@ class CoordinatorService:
         while not self._closing.wait(
             pause_s if self._leadership is not None else min(pause_s, 0.2)
         ):
+            began = self._clock.monotonic_ms()
             try:
                 self._supervise()
-                self._failure = ""
+                self._failure = self._slowness(self._clock.monotonic_ms() - began)
             except (LycosaError, OSError) as error:  # storage is unavailable: leases expire
                 self._failure = str(error)
         with suppress(OSError):
@@ -153,6 +159,19 @@ class CoordinatorService:
         if leadership.holds and now >= self._next_write:
             self._next_write = now + _WRITE_EVERY_MS
             self._write()
+
+    def _slowness(self, passed_ms: int) -> str:
+        """Return the problem if storage took too long to renew the lease, else ""."""
+        hold, leadership = self._order.settings.hold, self._leadership
+        if passed_ms < hold * LEASE_SHARE or (
+            leadership is not None and (leadership.holds or leadership.lost)
+        ):
+            return ""
+        return (
+            f"storage is too slow: no coordinator can renew its lease within cluster.hold "
+            f"({format_duration(hold)}); set cluster.hold to 8 times the duration of a request "
+            "to storage, and cluster.reassign to twice that"
+        )
 
     def _begin(self, leadership: Leadership) -> Coordinator:
         coordinator = Coordinator(

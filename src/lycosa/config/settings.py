@@ -382,7 +382,7 @@ class ClusterSettings(SettingsSection):
         15_000,
         ge=500,
         description="A worker starts no request if it sent its last answered ping "
-        "longer ago than this.",
+        "longer ago than this. At least 8 times the duration of a request to storage.",
     )
     reassign: DurationMs = Field(
         30_000,

@@ -15,13 +15,12 @@ from lycosa.core.clock import Clock
 from lycosa.core.errors import LycosaError
 from lycosa.core.units import format_time, number_of
 from lycosa.crawl.session.planning import CrawlPlan
-from lycosa.crawl.session.worker_status import figures, write_live
+from lycosa.crawl.session.worker_status import LIVE_EVERY_MS, figures, write_live
 from lycosa.daemon.supervisors import KILL_SHARE
 from lycosa.processes.disk import DiskSpace
 from lycosa.store.log.state import LogState
 from lycosa.store.workspace import Workspace
 
-_LIVE_EVERY_MS = 2_000
 _POLL_S = 0.05
 
 
@@ -91,7 +90,7 @@ class ClusterSupervisor:
             self.proven = self._plan
         self.failure = cluster.failure
         if now >= self._next_live:
-            self._next_live = now + _LIVE_EVERY_MS
+            self._next_live = now + LIVE_EVERY_MS
             self._write_live(cluster, plan)
 
     def hold(self, now: int, settings: RunSettings) -> None:

@@ -28,7 +28,7 @@ from lycosa.core.errors import (
 )
 from lycosa.core.units import format_time, number_of
 from lycosa.crawl.session.planning import CrawlPlan
-from lycosa.crawl.session.worker_status import COMMAND, FILE, write_live
+from lycosa.crawl.session.worker_status import COMMAND, FILE, LIVE_EVERY_MS, write_live
 from lycosa.crawl.session.worker_status import live_status as live_status
 from lycosa.daemon.cluster_supervisor import ClusterSupervisor
 from lycosa.daemon.settings_files import SettingsFiles, workspace_disk
@@ -49,7 +49,6 @@ from lycosa.uptime.monitors import has_monitors
 
 _LOOK_EVERY_S = 0.1
 _SPACE_CHECK_MS = 1_000
-_LIVE_EVERY_MS = 2_000
 _COLLECTION_INTERVAL_MS = 60_000
 _LOG_EVERY_MS = 1_000
 _COMMITS_EVERY_MS = 60_000
@@ -198,7 +197,7 @@ class Daemon:
             self._next_collection = now + _COLLECTION_INTERVAL_MS
             collect_garbage()
         if self._worker.child is None and now >= self._next_live:
-            self._next_live = now + _LIVE_EVERY_MS
+            self._next_live = now + LIVE_EVERY_MS
             self._write_live()
 
     def _read_storage(self, now: int) -> None:

@@ -19,6 +19,7 @@ from lycosa.core.units import format_time
 from lycosa.crawl.processing.page_mark import MarkingReader, PageMark
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.session.worker_status import (
+    LIVE_EVERY_MS,
     CrawlPause,
     Rate,
     WorkerStatus,
@@ -34,7 +35,6 @@ from lycosa.processes.memory import tune_memory
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.session import Uptime
 
-_LIVE_EVERY_MS = 2_000
 _WALK_EVERY_MS = 60_000
 
 
@@ -165,7 +165,7 @@ class WorkerMonitor:
             self._next_walk = now + _WALK_EVERY_MS
             self._walk()
         if now >= self._next_live:
-            self._next_live = now + _LIVE_EVERY_MS
+            self._next_live = now + LIVE_EVERY_MS
             self.write(self._pause.message)
 
     def write(self, message: str) -> None:

@@ -46,6 +46,10 @@ class WrittenFiles:
         """Keep the file that an earlier export wrote, because its page cannot be read now."""
         self._unreadable.add(name)
 
+    def is_repeated(self) -> bool:
+        """Return whether an earlier call of this export wrote into the folder."""
+        return self._export in self._exports()
+
     def finish(self) -> int:
         """Remove the files that only an earlier call of this export wrote; return their number."""
         exports = self._exports()

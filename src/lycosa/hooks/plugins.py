@@ -112,6 +112,13 @@ class Plugins:
     def call(self, name: str, **arguments: Any) -> list[Any]:
         """Return the results of all implementations of a hook, without None.
 
+        See `named_results`.
+        """
+        return [result for _, result in self.named_results(name, **arguments)]
+
+    def named_results(self, name: str, **arguments: Any) -> list[tuple[str, Any]]:
+        """Return the results of a hook that are not None, each with the name of the plug-in.
+
         A plug-in that raises, or returns a wrong value, is reported on standard error and not
         called again.
         """
@@ -128,7 +135,7 @@ class Plugins:
                 self._switch_off(implementation, name, error)
             else:
                 if result is not None:
-                    results.append(result)
+                    results.append((implementation.plugin_name, result))
         return results
 
     def merged(self, name: str, **arguments: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@
                For a hunt started from the pages the first is `requested`, and the file is
                retained. A missing file means that no client reads the events.
     ID.stop    stops the hunt
+    starting.lock   locked while a hunt without a daemon starts
 
 A daemon ends its worker, runs the hunt in a child process, and starts the next worker (decision
 14). Without a daemon the hunt runs in a child of the process that requests it.
@@ -20,7 +21,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from io import FileIO
 from pathlib import Path
@@ -47,6 +48,7 @@ from lycosa.hunt.session import (
 from lycosa.processes.children import Child, ReportKind
 from lycosa.processes.threads import OnError, start_thread
 from lycosa.store.coordination.owner import owner_of
+from lycosa.store.storage.files import file_lock
 from lycosa.store.storage.storage import Storage, open_storage
 from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import normalise
@@ -81,6 +83,11 @@ class HuntFolder:
 
     def path(self, hunt_id: str, kind: str) -> Path:
         return self._folder / f"{hunt_id}.{kind}"
+
+    def lock(self) -> AbstractContextManager[bool]:
+        """Lock the start of hunts; the context is False if another one is starting."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return file_lock(str(self._folder / "starting.lock"))
 
     def create(self, request: HuntRequest, by: str | None = None) -> str:
         """Create the event file of a hunt and return its ID; with `by` the file is retained."""
@@ -287,15 +294,24 @@ def begin_hunt(root: str, request: HuntRequest, by: str | None = None) -> HuntHa
     config = read_config(root, (), request.collection)
     hunt_collection(config, request)
     Workspace.open(root)
-    handle = ask_daemon(root, request, by)
-    if handle is not None:
-        return handle
-    folder = HuntFolder(open_storage(root))
-    hunt_id = folder.create(request, by)
-    order = HuntOrder(root, config, request)
+    storage = open_storage(root)
+    folder = HuntFolder(storage)
+    with ExitStack() as starting:  # locked until the child owns the workspace
+        if not starting.enter_context(folder.lock()):
+            raise OwnedError(f"another hunt uses {root}; a hunt can start when it has ended")
+        handle = ask_daemon(root, request, by)
+        if handle is not None:
+            return handle
+        hunt_id = folder.create(request, by)
+        order = HuntOrder(root, config, request)
+        locked = starting.pop_all()
 
     def run() -> None:
-        folder.end_child(hunt_id, folder.start_child(hunt_id, order, owned=False))
+        with locked:
+            child = folder.start_child(hunt_id, order, owned=False)
+            while child.alive and owner_of(storage) is None:
+                time.sleep(_POLL_S)
+        folder.end_child(hunt_id, child)
 
     # a child ends with the thread that started it
     thread = start_thread(run, name="hunt", on_error=OnError.REPORT)

@@ -295,7 +295,7 @@ class _HuntRun:
         if not len(hunt.queue):
             raise UsageError(
                 "there are no start pages: no stored page links to a page that was not "
-                "fetched; specify a start page"
+                "fetched; specify seed URLs"
             )
         self._environment.on_event(
             {

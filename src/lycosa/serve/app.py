@@ -45,10 +45,9 @@ from lycosa.serve.watches import pages as watches_pages
 from lycosa.serve.web import login
 from lycosa.serve.web.concurrency import ConcurrencyLimiter
 from lycosa.serve.web.i18n import message
-from lycosa.serve.web.problems import Fault, problem_response
+from lycosa.serve.web.problems import Fault, error_response
 from lycosa.serve.web.proxies import TrustedProxies
 from lycosa.serve.web.rate_limits import RateLimitMiddleware
-from lycosa.serve.web.rendering import PageRenderer
 from lycosa.serve.web.request_bodies import BufferedBodies
 from lycosa.serve.web.security import SECURITY_HEADERS, SecurityMiddleware
 
@@ -143,7 +142,7 @@ def create_app(
     if limits.public_form:
         app.include_router(crawl_proposals.public_router)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
-    _handle_errors(app, services.pages)
+    _handle_errors(app)
     app.add_middleware(
         ConcurrencyLimiter,
         signed_in=lambda scope: services.access.is_signed_in(Request(scope)),
@@ -156,42 +155,28 @@ def create_app(
     return app
 
 
-def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
-    def respond(
-        request: Request, status: int, title: str, detail: str = "", faults: Sequence[Fault] = ()
-    ) -> Response:
-        if _wants_html(request):
-            parts = [detail, *(f"{fault.parameter}: {fault.message}." for fault in faults)]
-            text = " ".join(parts).strip()
-            title = pages.words(request).plain(title) if isinstance(title, Message) else title
-            return pages.page(
-                request, "error.html", status, status=status, title=title, detail=text
-            )
-        return problem_response(status, title, detail, faults)
-
+def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     def wrong_parameter(request: Request, error: RequestValidationError) -> Response:
         faults = [
             Fault(parameter=_parameter(problem["loc"]), message=problem["msg"])
             for problem in error.errors()
         ]
-        return respond(request, 422, message("A parameter is invalid"), faults=faults)
+        return error_response(request, 422, message("A parameter is invalid"), faults=faults)
 
     @app.exception_handler(LycosaError)
     def lycosa_error(request: Request, error: LycosaError) -> Response:
         if isinstance(error, NoVersion):
-            return respond(request, 404, error.reason)
+            return error_response(request, 404, error.reason)
         if isinstance(error, UsageError):
-            return respond(request, 400, message("Invalid request"), str(error))
-        return respond(request, 503, message("The workspace cannot be read"), str(error))
+            return error_response(request, 400, message("Invalid request"), str(error))
+        return error_response(request, 503, message("The workspace cannot be read"), str(error))
 
     @app.exception_handler(HTTPException)
     def http_error(request: Request, error: HTTPException) -> Response:
         if error.status_code == 303:
             return Response(status_code=303, headers=error.headers)
-        response = respond(request, error.status_code, str(error.detail))
-        response.headers.update(error.headers or {})
-        return response
+        return error_response(request, error.status_code, str(error.detail), headers=error.headers)
 
     @app.exception_handler(OSError)
     def refused(request: Request, error: OSError) -> Response:
@@ -203,28 +188,21 @@ def _handle_errors(app: FastAPI, pages: PageRenderer) -> None:
             "The disk of the server is full or not writable. Nothing was changed. The "
             "log of the server has the details.",
         )
-        return respond(request, 507, message("The server cannot store this"), detail)
+        return error_response(request, 507, message("The server cannot store this"), detail)
 
     @app.exception_handler(Exception)
     def internal_error(request: Request, error: Exception) -> Response:
         # Starlette sends it outside the middleware and raises the error again for the log.
-        response = respond(
+        return error_response(
             request,
             500,
             message("Internal server error"),
             Message("internal_error", "The log of the server has the details."),
+            headers=SECURITY_HEADERS,
         )
-        response.headers.update(SECURITY_HEADERS)
-        return response
 
 
 def _parameter(place: Sequence[str | int]) -> str:
     """Return the name of an invalid parameter, `texts.0` for an element; `body`: all of it."""
     named = place[1:] if len(place) > 1 and isinstance(place[1], str) else place[:1]
     return ".".join(map(str, named))
-
-
-def _wants_html(request: Request) -> bool:
-    return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith(
-        "/api/"
-    )

@@ -29,7 +29,7 @@ from lycosa.serve.library.library import Library
 from lycosa.serve.search.sources import SearchSource, ShardsAndOthers, Source
 from lycosa.serve.web.access import Access
 from lycosa.serve.web.rate_limits import RateLimiter
-from lycosa.serve.web.rendering import PageRenderer
+from lycosa.serve.web.rendering import PLACES, PROPOSE, PageRenderer
 from lycosa.serve.web.request_bodies import form_fields
 from lycosa.serve.web.ttl_cache import TtlCache
 from lycosa.site.report import SiteReport, report_of
@@ -64,7 +64,7 @@ class Services:
         self.status = status
         self.source = source or SearchSource(root)
         self.access = Access(Tokens(open_storage(root)), limits.writes, key)
-        self.pages = PageRenderer(self.access)
+        self.pages = PageRenderer(self.access, (*PLACES, PROPOSE) if limits.public_form else PLACES)
         self.archive = Archive(root)
         self.library = Library(root, limits.library)
         self.hunts = HuntHistory(root)

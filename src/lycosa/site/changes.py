@@ -23,7 +23,7 @@ from lycosa.site.archived import archived_exchange
 from lycosa.store.tables.live import LiveTables, read_live
 from lycosa.store.workspace import Workspace
 from lycosa.text.difference import difference
-from lycosa.url.site_name import SiteName, site_name
+from lycosa.url.site_name import SiteName, site_name, unknown_site
 
 _READ = [VisitKind.PAGE.value, VisitKind.DOCUMENT.value]
 _KEY = ["collection", "url"]
@@ -60,7 +60,7 @@ def changes_of(
     archive is not read, and such pages are listed.
 
     Raises:
-        UsageError: the name of the site is invalid.
+        UsageError: the name of the site is invalid, or there is no data about it.
         WorkError: table files were deleted repeatedly while they were read.
     """
     name = site_name(site) if site else None
@@ -73,6 +73,8 @@ def changes_of(
 def _changes(
     tables: LiveTables, since: datetime, site: SiteName | None, archived: _ArchivedTexts | None
 ) -> Iterator[PageChange]:
+    if site is not None and tables.scan("urls").filter(site.rows()).head(1).collect().is_empty():
+        raise unknown_site(site)
     pages = _summaries(tables, since, site)
     recent = pl.lit(since).cast(pl.Datetime("ms", "UTC"))
     ended = pl.col("ended_at").is_not_null()

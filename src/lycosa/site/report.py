@@ -11,7 +11,6 @@ import polars as pl
 
 from lycosa.config.settings import Config
 from lycosa.core.dataclass import doc, list_lengths
-from lycosa.core.errors import UsageError
 from lycosa.core.records import UrlState
 from lycosa.hooks.plugins import installed_plugins
 from lycosa.site.archived import HTML_TYPES, listed_urls
@@ -32,7 +31,7 @@ from lycosa.site.checks import (
 from lycosa.site.facts import SiteFacts, depths, site_facts
 from lycosa.store.tables.live import LiveTables, read_live
 from lycosa.store.workspace import Workspace
-from lycosa.url.site_name import SiteName, site_name
+from lycosa.url.site_name import SiteName, site_name, unknown_site
 
 
 @dataclass(slots=True, frozen=True)
@@ -139,9 +138,7 @@ def report_of(
 
     report = read_live(root, read)
     if not report.urls:
-        raise UsageError(
-            f"no data about {report.site}; list the known hosts with `lycosa status --by host`"
-        )
+        raise unknown_site(name)
     sections = installed_plugins().merged("report_rendered", site=report.site, report=report)
     return replace(report, sections=sections, totals=list_lengths(report))
 

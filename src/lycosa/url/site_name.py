@@ -47,6 +47,11 @@ class SiteName:
         return rf"^[a-z]+://{where}{re.escape(path) if path else '(?:[/?]|$)'}"
 
 
+def unknown_site(site: SiteName) -> UsageError:
+    """Return the error for a site without any data."""
+    return UsageError(f"no data about {site}; list the known hosts with `lycosa status --by host`")
+
+
 def site_name(text: str) -> SiteName:
     """Return the site in a hostname, `host:port` or URL (whose path is ignored).
 

@@ -114,25 +114,26 @@ def read_response(path: str | Path, offset: int, length: int) -> StoredResponse:
     )
 
 
-def read_group(file: RecordFile, offset: int) -> list[Record]:
-    """Return the records of an exchange, in the order of the file.
+def read_group(file: RecordFile, offset: int) -> Iterator[Record]:
+    """Yield the records of an exchange, in the order of the file.
 
     `offset`: of its first record (`visits.warc_offset`).
 
     Raises:
-        ArchiveError: one of them is incomplete.
+        ArchiveError: the next one is incomplete.
     """
-    records = [file.read(offset)]
-    first = records[0].id()
-    while records[-1].type != "metadata":
-        records.append(file.read(records[-1].offset + records[-1].length))
+    record = file.read(offset)
+    first = record.id()
+    yield record
+    while record.type != "metadata":
+        record = file.read(record.offset + record.length)
         # a conversion record has WARC-Refers-To but no WARC-Concurrent-To
-        if first not in (records[-1].id("warc-concurrent-to"), records[-1].id("warc-refers-to")):
+        if first not in (record.id("warc-concurrent-to"), record.id("warc-refers-to")):
             raise ArchiveError(
                 f"{file.path}: the exchange at offset {offset} has no metadata "
                 "record; run `lycosa check`"
             )
-    return records
+        yield record
 
 
 def split_head(block: bytes) -> tuple[bytes, bytes]:

@@ -47,13 +47,16 @@ def copy(
     ],
 ) -> Output:
     """Copy a collection and its archive into another workspace."""
+    from lycosa.cli.maintenance.export import omitted_records
+
     report = where.open().collections.copy(name, target)
     text = (
         f"copied rows: {counts(report.rows)}; "
-        f"{number_of(report.exchanges, 'archived capture')}, {format_size(report.bytes)}\n"
+        f"{number_of(report.exchanges, 'archived capture')}, {format_size(report.bytes)}"
+        f"{omitted_records(report.unreadable)}\n"
         f"next: lycosa -w {quote(target)} index"
     )
-    return Output(report, text)
+    return Output(report, text, failed=bool(report.unreadable))
 
 
 @app.command()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lycosa.cli.options import InWorkspace, JsonOption
-from lycosa.cli.output import counts, print_json, table
+from lycosa.cli.output import counts, note, print_json, table
 from lycosa.commands.models import GroupHost, GroupRow, GroupTable, HostSummary, HostTable
-from lycosa.core.errors import UsageError
+from lycosa.core.errors import ConfigError, UsageError
 from lycosa.core.units import format_duration, format_size, number_of
 
 if TYPE_CHECKING:
@@ -59,12 +59,28 @@ def command(
         raise UsageError(
             "--sites and --csv require --by: add --by language, collection, type or host"
         )
+    _check_settings(where)
     status = workspace.status()
     if json_output:
         print_json(status)
         return
     print(table([row for row in _rows(status) if row[1]]))
     _print_hosts(status.hosts, hosts)
+
+
+def _check_settings(where: InWorkspace) -> None:
+    """Warn of an invalid lycosa.toml: a daemon continues with its previous settings.
+
+    Raises:
+        ConfigError: an option `--set` is invalid.
+    """
+    from lycosa.crawl.session.workspace_config import read_config
+
+    read_config(None, where.settings)
+    try:
+        where.config()
+    except ConfigError as error:
+        note(f"warning: {error}")
 
 
 def _rows(status: WorkspaceStatus) -> list[tuple[str, str]]:

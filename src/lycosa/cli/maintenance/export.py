@@ -29,6 +29,7 @@ from lycosa.core.units import format_size, number_of, parse_size
 
 if TYPE_CHECKING:
     from lycosa.api.exports import Exports
+    from lycosa.export.archives.warc import UnreadableRecord
     from lycosa.export.bulk.actions import BulkSelection
     from lycosa.export.bulk.bulk import BulkReport
     from lycosa.export.library.library import LibraryReport
@@ -112,7 +113,7 @@ def _add_library_command(kind: str, about: str) -> None:
                 chosen.full, chosen.max_size, chosen.again, chosen.engine, chosen.address
             ),
         )
-        return Output(report, _library_text(report))
+        return Output(report, _library_text(report), failed=bool(report.unreadable))
 
 
 _add_library_command(
@@ -166,9 +167,10 @@ def warc(
     existing = f"; {number_of(report.existing, 'file')} already existed" if report.existing else ""
     total = (
         f"{number_of(report.captures, 'capture')} in {number_of(len(report.files), 'file')}, "
-        f"{format_size(report.bytes)}{existing}"
+        f"{format_size(report.bytes)}{existing}{omitted_records(report.unreadable)}"
     )
-    return Output(report, "\n".join([*map(str, report.files), total]))
+    text = "\n".join([*map(str, report.files), total])
+    return Output(report, text, failed=bool(report.unreadable))
 
 
 @app.command()
@@ -194,7 +196,7 @@ def wacz(
         else f"{report.path}: {number_of(report.captures, 'capture')}, "
         f"{number_of(report.pages, 'page')}, {format_size(report.bytes)}"
     )
-    return Output(report, text)
+    return Output(report, text + omitted_records(report.unreadable), failed=bool(report.unreadable))
 
 
 @app.command()
@@ -288,14 +290,21 @@ def chunks(
         f"{report.file or 'nothing changed'}: {report.added:,} added, {report.changed:,} changed, "
         f"{report.removed:,} removed; {number_of(report.chunks, 'chunk')} in all"
     )
-    return Output(report, text + _omitted(report.unreadable))
+    return Output(
+        report, text + _omitted(report.unreadable, "page"), failed=bool(report.unreadable)
+    )
 
 
-def _omitted(unreadable: Sequence[str]) -> str:
+def omitted_records(unreadable: Sequence[UnreadableRecord]) -> str:
+    """Return a line about unreadable records, the first with its file and offset."""
+    return _omitted([record.reason for record in unreadable], "record")
+
+
+def _omitted(unreadable: Sequence[str], unit: str) -> str:
     if not unreadable:
         return ""
     return (
-        f"\n{number_of(len(unreadable), 'page')} omitted, because the archive cannot be "
+        f"\n{number_of(len(unreadable), unit)} omitted, because the archive cannot be "
         f"read; the first: {unreadable[0]}"
     )
 
@@ -304,7 +313,9 @@ def _markdown(report: MarkdownReport) -> Output:
     text = f"{number_of(report.pages, 'page')}, {format_size(report.bytes)}"
     if report.removed:
         text += f"\n{_removed(report.removed)}"
-    return Output(report, text + _omitted(report.unreadable))
+    return Output(
+        report, text + _omitted(report.unreadable, "page"), failed=bool(report.unreadable)
+    )
 
 
 def _removed(files: int) -> str:
@@ -371,7 +382,7 @@ def mirror(
         lines.insert(1, f"{omitted}; the first: {report.unreadable[0]}")
     if report.removed:
         lines.insert(1, _removed(report.removed))
-    return Output(report, "\n".join(lines))
+    return Output(report, "\n".join(lines), failed=bool(report.unreadable))
 
 
 @dataclass(frozen=True)

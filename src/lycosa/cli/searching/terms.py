@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,9 @@ from lycosa.cli.options import InWorkspace, PageFilter, date_ms, values_of
 from lycosa.cli.output import Output
 from lycosa.core.dataclass import dataclass
 from lycosa.core.units import number_of
+
+if TYPE_CHECKING:
+    from lycosa.search.query.term_statistics import TermsReport
 
 
 @dataclass(frozen=True)
@@ -67,4 +70,22 @@ def command(where: InWorkspace, pages: PageFilter, options: TermOptions) -> Outp
             f"\ntoo many words to count: some words on up to {number_of(report.missed, 'page')} "
             "are missing"
         )
-    return Output(report, "\n".join(lines), summary)
+    text = "\n".join(lines) if report.terms else _reason(report, options)
+    return Output(report, text, summary)
+
+
+def _reason(report: TermsReport, options: TermOptions) -> str:
+    """Return why the list is empty."""
+    if not report.pages:
+        return "no page matches"
+    if not options.rising:
+        return "no words besides stop words: --all includes them"
+    if report.pages == report.recent_pages:
+        return (
+            f"no rising words: all pages are recent (--period {options.period}), so there are no "
+            "earlier ones to compare with; choose a shorter --period"
+        )
+    return (
+        "no rising words: no word is on a significantly larger share of the recent pages than of "
+        "the earlier ones, and on at least 3 of them"
+    )

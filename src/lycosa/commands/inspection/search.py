@@ -221,17 +221,20 @@ def across_languages(
     Raises:
         UsageError: a translation does not have the form `de:house=Haus|Gebäude`.
     """
-    edits = []
-    for text in translations:
-        parsed = edit(text)
-        if parsed is None:
-            raise UsageError(
-                f"--translate {text!r} does not have the form XX:WORD=A|B, for example "
-                "de:house=Haus|Gebäude"
-            )
-        edits.append(parsed)
+    edits = tuple(map(translation, translations))
     codes = (code.strip().lower() for code in languages)
-    return Across(tuple(code for code in codes if code), source.lower(), tuple(edits))
+    return Across(tuple(code for code in codes if code), source.lower(), edits)
+
+
+def translation(text: str) -> tuple[str, str, tuple[str, ...]]:
+    """Return language, word and translations of `de:house=Haus|Gebäude`. Raises UsageError."""
+    parsed = edit(text)
+    if parsed is None:
+        raise UsageError(
+            f"the translation {text!r} does not have the form XX:WORD=A|B, for example "
+            "de:house=Haus|Gebäude"
+        )
+    return parsed
 
 
 def search_answer(results: SearchResults) -> SearchAnswer:

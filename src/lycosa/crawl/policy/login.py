@@ -102,6 +102,7 @@ class Login:
             return self._fail(REJECTED_MS, "the page after the login has a password field")
         self.step, self._body = LoginStep.IN, None
         self._failures, self._served = 0, False
+        self._crawl.failed_logins.discard((self._collection, self.origin))
         return None
 
     def notice(self, exchange: Exchange, row: UrlRow) -> None:
@@ -171,6 +172,7 @@ class Login:
         wait_ms = min(wait_ms << min(self._failures, 12), _MAX_MS)
         self.next_try = self._crawl.clock.monotonic_ms() + wait_ms
         self._failures += 1
+        self._crawl.failed_logins.add((self._collection, self.origin))
         self._crawl.progress.errors["login_failed"] += 1
         self._crawl.progress.fail(self.url, f"login_failed: {why}")
         return None

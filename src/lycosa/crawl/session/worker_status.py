@@ -8,10 +8,12 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from datetime import datetime
 from typing import Any
 
-from lycosa.core.clock import Clock
+from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.hours import parse_hours
+from lycosa.core.units import format_duration
 from lycosa.crawl.session.pausing import ManualPauses
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.state.progress import Progress
@@ -169,6 +171,11 @@ FILE = f"{FOLDER}/worker.json"
 COMMAND = "run"
 """Command of a daemon in the owner file."""
 
+LIVE_EVERY_MS = 2_000
+"""How often the live file is written."""
+
+_SILENT_MS = 3 * LIVE_EVERY_MS
+
 
 def write_live(storage: Storage, document: Mapping[str, object]) -> None:
     """Write the live file atomically. Storage errors are ignored."""
@@ -176,16 +183,16 @@ def write_live(storage: Storage, document: Mapping[str, object]) -> None:
         storage.replace(FILE, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
 
 
-def live_status(root: str) -> dict[str, Any] | None:
+def live_status(root: str, clock: Clock | None = None) -> dict[str, Any] | None:
     """Return the status of a workspace's daemon; None if none is running.
 
     Keys: `daemon` and `pid` (processes: the daemon and its worker, 0 if there is none now), `since`
     (start of the worker and its counters; without a worker, of the daemon), `written_at`, `pages`,
     `visits`, `rate` (pages a second over the last minute), `queue`, `hosts`, `in_flight`, `errors`
     (by kind), `collections` (by name: `pages` ever held, `in_flight`, `paused`), `message` (why
-    nothing is fetched; "" without problems), `last_commit` (`entry`, `at`; null before the first),
-    `bad` (invalid collections, with the reason). The worker's counters are missing without a
-    worker.
+    nothing is fetched, or that the file is old; "" without problems), `last_commit` (`entry`, `at`;
+    null before the first), `bad` (invalid collections, with the reason). The worker's counters are
+    missing without a worker.
     """
     storage = open_storage(root)
     owner = owner_of(storage)
@@ -195,4 +202,15 @@ def live_status(root: str) -> dict[str, Any] | None:
         document = json.loads(storage.read(FILE) or b"null")
     except ValueError:
         return None
-    return document if isinstance(document, dict) and document.get("daemon") == owner.pid else None
+    if not isinstance(document, dict) or document.get("daemon") != owner.pid:
+        return None
+    if written_at := document.get("written_at"):
+        written_ms = round(datetime.fromisoformat(written_at).timestamp() * 1000)
+        age_ms = (clock or SystemClock()).now_ms() - written_ms
+        if age_ms > _SILENT_MS:
+            silence = (
+                f"no report from process {document.get('pid') or owner.pid} for "
+                f"{format_duration(age_ms // 1000 * 1000)}: it is suspended, or busy with one page"
+            )
+            document["message"] = "; ".join(filter(None, (document.get("message"), silence)))
+    return document

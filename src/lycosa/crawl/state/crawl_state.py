@@ -86,6 +86,7 @@ class CrawlState(CrawlListener):
         self.assignments = data.assignments
         self.listeners = data.listeners
         self.refused_origins: set[str] = set()  # the address guard refused to connect to them
+        self.failed_logins: set[tuple[str, str]] = set()  # (collection, origin)
         self.buffer = buffer = CommitBuffer(
             claim, crawl_info(config.fetch.user_agent, config.fetch.contact, names), data.listeners
         )

@@ -80,13 +80,13 @@ def left_for_later(
 ) -> Counter[str]:
     """Return the number of waiting known URLs by reason.
 
-    Reasons: the last failure, `robots_unreachable`, `host_paused`, `not_reached`.
+    Reasons: the last failure, `robots_unreachable`, `login_failed`, `host_paused`, `not_reached`.
     """
     waiting = (
         tables.scan("urls")
         .filter((pl.col("state") == UrlState.KNOWN) & pl.col("collection").is_in(list(collections)))
         .with_columns(origin=pl.col("url").str.extract(r"^([a-z]+://[^/]+)"))
-        .group_by("host_key", "origin", "reason")
+        .group_by("collection", "host_key", "origin", "reason")
         .len()
         .collect()
     )
@@ -94,13 +94,15 @@ def left_for_later(
     # a crawl that finished ended because of the pauses, of which its last commit took a part
     patience = 0 if crawl.progress.ended == "finished" else crawl.config.crawl.patience
     later: Counter[str] = Counter()
-    for host_key, origin, reason, number in waiting.iter_rows():
+    for collection, host_key, origin, reason, number in waiting.iter_rows():
         if (
             not reason
             and crawl.robots.is_current(origin, now_ms)
             and not crawl.robots.reachable(origin)
         ):
             reason = "robots_unreachable"
+        if not reason and (collection, origin) in crawl.failed_logins:
+            reason = "login_failed"
         if (
             not reason
             and host_key in crawl.frontier.hosts

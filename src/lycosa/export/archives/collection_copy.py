@@ -15,14 +15,17 @@ from typing import Any
 import polars as pl
 
 from lycosa.archive.cdxj import write_lines
-from lycosa.archive.warc.members import RecordFile
-from lycosa.archive.warc.reader import read_group
 from lycosa.archive.warc.record import new_record_id
 from lycosa.archive.warc.writer import warcinfo_record
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.core.records import UrlState
-from lycosa.export.archives.warc import ArchivedCapture, index_line
+from lycosa.export.archives.warc import (
+    ArchivedCapture,
+    UnreadableRecord,
+    index_line,
+    readable_groups,
+)
 from lycosa.store.log.archive_files import CDXJ_NAME, WARC_NAME
 from lycosa.store.log.claim import Claim, DataFolder
 from lycosa.store.log.transaction import CommitContents
@@ -39,11 +42,15 @@ _COUNTERS = ("pages", "suspects")  # `pages.NAME`, used by budgets
 
 @dataclass(slots=True)
 class CopyReport:
-    """The copied rows by table, exchanges, and compressed bytes of records."""
+    """The copied rows by table, exchanges, and compressed bytes of records.
+
+    `unreadable` records are omitted; the rows of their visits are copied without a location.
+    """
 
     rows: Counter[str] = field(default_factory=Counter)
     exchanges: int = 0
     bytes: int = 0
+    unreadable: list[UnreadableRecord] = field(default_factory=list)
 
     def add_exchanges(self, exchanges: int, size: int) -> None:
         self.exchanges += exchanges
@@ -80,7 +87,6 @@ def copy_collection(
     Raises:
         UsageError: the source has no such collection, the target has it, or their partitions
             differ.
-        ArchiveError: a record is damaged.
         FileNotFoundError: a replaced table file was deleted meanwhile: purge the copy, start again.
     """
     if (source.partitions, source.normaliser) != (target.partitions, target.normaliser):
@@ -175,9 +181,15 @@ class _Copy:
             claim.commit(folder, {"visits": _Rows("visits", visits)})
             self._report.rows["visits"] += visits.height
             return
-        moved, lines = self._copy_records(folder, warc_file, visits)
+        moved, lines = self._copy_records(folder, visits)
+        offset = pl.col("warc_offset").replace_strict(moved, default=None, return_dtype=pl.Int64)
         placed = visits.with_columns(
-            pl.lit(folder.warc).alias("warc_file"), pl.col("warc_offset").replace_strict(moved)
+            pl.when(offset.is_null())
+            .then(pl.lit(""))
+            .otherwise(pl.lit(folder.warc))
+            .alias("warc_file"),
+            offset.fill_null(0),
+            pl.when(offset.is_null()).then(0).otherwise("warc_length").alias("warc_length"),
         )
         write_lines(f"{folder.absolute}/{CDXJ_NAME}", sorted(lines))
         claim.commit(
@@ -188,7 +200,7 @@ class _Copy:
         self._report.rows["visits"] += visits.height
 
     def _copy_records(
-        self, folder: DataFolder, warc_file: str, visits: pl.DataFrame
+        self, folder: DataFolder, visits: pl.DataFrame
     ) -> tuple[dict[int, int], list[str]]:
         """Copy the exchanges of some visits; return the new offset of each by the old one, and the
         index lines.
@@ -201,13 +213,12 @@ class _Copy:
             .select(ArchivedCapture._fields)
         )
         info = {"isPartOf": self._name, "description": "copied by Lycosa, records unchanged"}
-        with (
-            open(f"{folder.absolute}/{WARC_NAME}", "xb") as output,
-            RecordFile(self._source.path(warc_file)) as file,
-        ):
+        captures = map(ArchivedCapture._make, rows.iter_rows())
+        with open(f"{folder.absolute}/{WARC_NAME}", "xb") as output:
             output.write(warcinfo_record(new_record_id(), self._clock.now_ms(), folder.warc, info))
-            for capture in map(ArchivedCapture._make, rows.iter_rows()):
-                records = read_group(file, capture.warc_offset)
+            for capture, file, records in readable_groups(
+                self._source, captures, self._report.unreadable
+            ):
                 first, last = records[0], records[-1]
                 moved[capture.warc_offset] = output.tell()
                 if capture.http_status and first.type != "metadata":

@@ -13,9 +13,9 @@ import hashlib
 import json
 import shutil
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -25,7 +25,12 @@ import polars as pl
 
 from lycosa.core.units import format_time
 from lycosa.core.version import VERSION
-from lycosa.export.archives.warc import DEFAULT_FILE_BYTES, WarcSelection, export_warc
+from lycosa.export.archives.warc import (
+    DEFAULT_FILE_BYTES,
+    UnreadableRecord,
+    WarcSelection,
+    export_warc,
+)
 from lycosa.processes.disk import sync_folder
 from lycosa.store.storage.files import whole_file, write_errors
 from lycosa.store.tables.live import LiveTables
@@ -43,12 +48,16 @@ _CHUNK = 1 << 20
 
 @dataclass(slots=True, frozen=True)
 class WaczReport:
-    """Result of an export; `path` is None if no capture was selected."""
+    """Result of an export; `path` is None if no capture was selected.
+
+    `unreadable` records of the archive are omitted.
+    """
 
     path: Path | None = None
     captures: int = 0
     pages: int = 0
     bytes: int = 0
+    unreadable: list[UnreadableRecord] = field(default_factory=list)
 
 
 def export_wacz(
@@ -67,7 +76,6 @@ def export_wacz(
 
     Raises:
         WorkError: the target cannot be written.
-        ArchiveError: a record is damaged or missing.
     """
     chosen = selection or WarcSelection()
     path = Path(target)
@@ -83,12 +91,13 @@ def export_wacz(
         return WaczReport()
     with write_errors(path, "run the same command again"):
         with whole_file(path.resolve()) as draft, open(draft, "wb") as file:
-            pages = _pages(LiveTables(workspace), chosen)
+            lost = {record.record_id for record in warcs.unreadable}
+            pages = _pages(LiveTables(workspace), chosen, lost)
             count = _write(file, warcs.files, warcs.index, pages, title or _default_title(chosen))
         sync_folder(path.parent)
         for obsolete in path.parent.glob(f".{glob.escape(path.name)}.*.parts"):
             shutil.rmtree(obsolete)
-    return WaczReport(path, warcs.captures, count, path.stat().st_size)
+    return WaczReport(path, warcs.captures, count, path.stat().st_size, warcs.unreadable)
 
 
 def _default_title(chosen: WarcSelection) -> str:
@@ -181,9 +190,18 @@ def _write(
     return page_list.count
 
 
-def _pages(tables: LiveTables, chosen: WarcSelection) -> Iterator[tuple[str, int, str]]:
-    """Yield (url, fetched_at, title) of the selected pages by partition, each capture once."""
-    rows = tables.scan("pages").with_columns(pl.col("fetched_at").dt.epoch("ms"))
+def _pages(
+    tables: LiveTables, chosen: WarcSelection, lost: Collection[str]
+) -> Iterator[tuple[str, int, str]]:
+    """Yield (url, fetched_at, title) of the selected pages by partition, each capture once.
+
+    Pages whose records are `lost` are omitted.
+    """
+    rows = (
+        tables.scan("pages")
+        .filter(~pl.col("record_id").is_in(list(lost)))
+        .with_columns(pl.col("fetched_at").dt.epoch("ms"))
+    )
     if chosen.collection:
         rows = rows.filter(pl.col("collection") == chosen.collection)
     if chosen.language:

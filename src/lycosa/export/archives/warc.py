@@ -8,6 +8,7 @@ missing file. The same captures and options give the same bytes.
 from __future__ import annotations
 
 import heapq
+import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -53,9 +54,22 @@ class WarcSelection:
 
 
 @dataclass(slots=True, frozen=True)
+class UnreadableRecord:
+    """A damaged or missing record of the archive, which an export omits.
+
+    `record_id`: of the lost capture; empty if only accompanying records are lost. `reason` names
+    the file and the offset.
+    """
+
+    url: str
+    record_id: str
+    reason: str
+
+
+@dataclass(slots=True, frozen=True)
 class WarcReport:
     """Result of an export. `existing` files were complete before; `without_record` captures have no
-    HTTP record.
+    HTTP record; `unreadable` records of the archive are omitted.
     """
 
     files: list[Path] = field(default_factory=list)
@@ -64,6 +78,7 @@ class WarcReport:
     captures: int = 0
     without_record: int = 0
     bytes: int = 0
+    unreadable: list[UnreadableRecord] = field(default_factory=list)
 
 
 class ArchivedCapture(NamedTuple):
@@ -95,10 +110,11 @@ def export_warc(
     unless `responses_only`. Every WARC file has a CDXJ file, and `lycosa-YYYYMMDDhhmmss.cdxj`
     indexes all of them. Exchanges without a response are omitted. A revisit may refer to a capture
     outside the selection. Each file appears completely or not at all; existing ones are reused.
+    Damaged and missing records are omitted and reported. They are listed in a file
+    `….unreadable.json`, and the next call writes their WARC file again.
 
     Raises:
         WorkError: the target cannot be written, or contains another export with the same names.
-        ArchiveError: a record is damaged or missing; its file is not written.
     """
     chosen = selection or WarcSelection()
     folder = Path(target)
@@ -107,6 +123,7 @@ def export_warc(
     if newest is None:
         return WarcReport()
     files: list[Path] = []
+    unreadable: list[UnreadableRecord] = []
     existing = selected = 0
     name = f"lycosa-{datetime.fromtimestamp(newest // 1000, UTC):%Y%m%d%H%M%S}"
     with write_errors(folder, "complete files are kept, run the same command again"):
@@ -116,21 +133,24 @@ def export_warc(
             record_id = _record_id(path.name, captures, responses_only)
             files.append(path)
             selected += len(captures)
-            if _exists(path, record_id):
+            if _exists(path, record_id) and not _unreadable_of(path).exists():
                 existing += 1
             else:
                 info = {"isPartOf": chosen.collection or "all", "description": _describe(chosen)}
                 start = warcinfo_record(record_id, newest, path.name, info)
-                _write_file(workspace, path, captures, start, responses_only)
+                unreadable += _write_file(workspace, path, captures, start, responses_only)
         index = folder / f"{name}.cdxj"
         lines = _merge_indexes(index, [_index_of(path) for path in files])
         size = sum(path.stat().st_size for path in files)
-    return WarcReport(files, index, existing, lines, selected - lines, size)
+    lost = sum(bool(record.record_id) for record in unreadable)
+    return WarcReport(files, index, existing, lines, selected - lines - lost, size, unreadable)
 
 
 def _captures(tables: LiveTables, chosen: WarcSelection) -> pl.LazyFrame:
     rows = tables.scan("visits").filter(
-        (pl.col("http_status") > 0) & (pl.col("kind") != VisitKind.CHECK.value)
+        (pl.col("http_status") > 0)
+        & (pl.col("kind") != VisitKind.CHECK.value)
+        & (pl.col("warc_file") != "")
     )
     if chosen.collection:
         rows = rows.filter(pl.col("collection") == chosen.collection)
@@ -222,14 +242,22 @@ def _write_file(
     captures: Sequence[ArchivedCapture],
     start: bytes,
     responses_only: bool,
-) -> None:
-    """Write a file and its index aside, then rename both, the index first."""
+) -> list[UnreadableRecord]:
+    """Write a file and its index aside, then rename both, the index first. Return omissions."""
+    unreadable: list[UnreadableRecord] = []
+    listing = _unreadable_of(path)
     with whole_file(path) as draft, whole_file(_index_of(path)) as index_draft:
         with open(draft, "wb") as output:
             output.write(start)
-            lines = _copy(workspace, captures, output, path.name, responses_only)
+            lines = _copy(workspace, captures, output, path.name, responses_only, unreadable)
         _write_lines(index_draft, sorted(lines))
+        if unreadable:
+            with whole_file(listing) as list_draft:
+                list_draft.write_text(json.dumps([*map(asdict, unreadable)], indent=2))
+    if not unreadable:
+        listing.unlink(missing_ok=True)
     sync_folder(path.parent)
+    return unreadable
 
 
 def _copy(
@@ -238,30 +266,59 @@ def _copy(
     output: BinaryIO,
     name: str,
     responses_only: bool,
+    unreadable: list[UnreadableRecord],
 ) -> list[str]:
     """Copy the captures' records and return their index lines."""
     lines: list[str] = []
-    with ExitStack() as opened:
-        current, file = "", None
-        for capture in captures:
-            if file is None or capture.warc_file != current:
-                opened.close()
-                file = opened.enter_context(RecordFile(workspace.path(capture.warc_file)))
-                current = capture.warc_file
+    source = None
+    for capture, file, records in readable_groups(workspace, captures, unreadable):
+        if file is not source:
+            source = file
+            try:
                 # the records refer to this warcinfo record, which describes their crawl
                 output.write(file.peek(0, file.read(0).length))
-            records = read_group(file, capture.warc_offset)
-            first, last = records[0], records[0] if responses_only else records[-1]
-            if first.id() != capture.record_id or first.length != capture.warc_length:
-                raise ArchiveError(
-                    f"{file.path}: the record at offset {capture.warc_offset} is not "
-                    f"{capture.record_id}; run `lycosa check`"
-                )
-            if first.type == "metadata":
-                continue
+            except ArchiveError as error:
+                unreadable.append(UnreadableRecord("", "", str(error)))
+        first, last = records[0], records[0] if responses_only else records[-1]
+        if first.type != "metadata":
             lines.append(index_line(capture, first, name, output.tell()))
             output.write(file.peek(first.offset, last.offset + last.length - first.offset))
     return lines
+
+
+def readable_groups(
+    workspace: Workspace,
+    captures: Iterable[ArchivedCapture],
+    unreadable: list[UnreadableRecord],
+) -> Iterator[tuple[ArchivedCapture, RecordFile, list[Record]]]:
+    """Yield the captures in the order of the archive, each with its open file and its records.
+
+    Damaged and missing records are added to `unreadable`, and so are captures without any record.
+    """
+    with ExitStack() as opened:
+        current, file = "", None
+        for capture in captures:
+            records: list[Record] = []
+            try:
+                if file is None or capture.warc_file != current:
+                    opened.close()
+                    file = opened.enter_context(RecordFile(workspace.path(capture.warc_file)))
+                    current = capture.warc_file
+                for record in read_group(file, capture.warc_offset):
+                    if not records and (record.id(), record.length) != (
+                        capture.record_id,
+                        capture.warc_length,
+                    ):
+                        raise ArchiveError(
+                            f"{file.path}: the record at offset {capture.warc_offset} is not "
+                            f"{capture.record_id}; run `lycosa check`"
+                        )
+                    records.append(record)
+            except (ArchiveError, FileNotFoundError) as error:
+                lost = "" if records else capture.record_id
+                unreadable.append(UnreadableRecord(capture.url, lost, str(error)))
+            if file is not None and records:
+                yield capture, file, records
 
 
 def index_line(capture: ArchivedCapture, record: Record, name: str, offset: int) -> str:
@@ -272,6 +329,10 @@ def index_line(capture: ArchivedCapture, record: Record, name: str, offset: int)
 
 def _index_of(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(".warc.gz") + ".cdxj")
+
+
+def _unreadable_of(path: Path) -> Path:
+    return path.with_name(path.name.removesuffix(".warc.gz") + ".unreadable.json")
 
 
 def _merge_indexes(path: Path, parts: Sequence[Path]) -> int:

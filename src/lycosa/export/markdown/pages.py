@@ -298,7 +298,8 @@ def export_markdown(
     """Write each page to `target/HOST/PATH.md`, with front matter.
 
     It has URL, title, type, language, dates, and the digest of the text. Files that would not
-    change are not written. Files that an earlier call wrote for removed pages are removed.
+    change are not written. Files that an earlier call wrote for removed pages are removed, also if
+    no page is left.
 
     Raises:
         UsageError: see `markdown_pages`.
@@ -319,11 +320,15 @@ def export_markdown(
     )
     files = WrittenFiles(folder, os.path.abspath(workspace.root), "markdown", site, collection)
     with write_errors(folder, "run the same command again"):
-        for page in pages:
-            data = page.with_front_matter().encode()
-            files.write(names[page.url], data)
-            count += 1
-            size += len(data)
+        try:
+            for page in pages:
+                data = page.with_front_matter().encode()
+                files.write(names[page.url], data)
+                count += 1
+                size += len(data)
+        except UsageError:
+            if not files.is_repeated():
+                raise
         for url in unreadable:
             files.keep(names[url])
         removed = files.finish()

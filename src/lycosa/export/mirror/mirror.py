@@ -41,8 +41,9 @@ _REQUISITES = [LinkKind.IMAGE.value, LinkKind.REQUISITE.value]
 class MirrorReport:
     """Result of an export.
 
-    `start`: the file to open first; `removed`: files of an earlier export whose pages are gone;
-    `unreadable`: URLs whose response cannot be read from the archive, or not be decoded.
+    `start`: the file to open first, the folder without any; `removed`: files of an earlier export
+    whose pages are gone; `unreadable`: URLs whose response cannot be read from the archive, or not
+    be decoded.
     """
 
     folder: Path
@@ -80,7 +81,8 @@ def export_mirror(
 
     Archived images, style sheets and scripts of other hosts that its pages need are included.
     Redirecting URLs have no file: links lead to their targets. Each file appears completely or not
-    at all. Files that an earlier call wrote for removed pages are removed; others do not change.
+    at all. Files that an earlier call wrote for removed pages are removed, also if none is left;
+    others do not change.
 
     Raises:
         UsageError: `site` is invalid, it has no captures, or it is in several collections and
@@ -91,7 +93,9 @@ def export_mirror(
     parsed_site = site_name(site)
     name = _collection(tables, parsed_site, collection)
     captures = list(_captures(tables, parsed_site, name))
-    if not captures:
+    folder = Path(target)
+    files = WrittenFiles(folder, os.path.abspath(workspace.root), "mirror", str(parsed_site), name)
+    if not captures and not files.is_repeated():
         raise UsageError(f"collection {name!r} has no capture of {parsed_site}")
     names = file_names((each.url, _file_type(each)) for each in captures)
     redirects = dict(_redirects(tables, name))
@@ -101,10 +105,8 @@ def export_mirror(
             {key: settings[key] for key in Collection.model_fields if key in settings}
         )
     )
-    folder = Path(target)
-    start = folder / names[_start_url(captures, parsed_site)]
+    start = folder / names[_start_url(captures, parsed_site)] if captures else folder
     report = MirrorReport(folder, start, len(redirects))
-    files = WrittenFiles(folder, os.path.abspath(workspace.root), "mirror", str(parsed_site), name)
 
     def find(url: str) -> str | None:
         """Return the path of a URL's file, following redirects."""

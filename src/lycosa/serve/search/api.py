@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import Annotated, Literal
 
@@ -20,18 +19,23 @@ from lycosa.commands.inspection.passages import (
 )
 from lycosa.commands.inspection.passages import MAX_COUNT as MAX_PASSAGES
 from lycosa.commands.inspection.passages import chunks as page_chunks
-from lycosa.commands.inspection.search import known_facets, search_answer
+from lycosa.commands.inspection.search import (
+    across_languages,
+    host_filter,
+    known_facets,
+    language_filter,
+    search_answer,
+    translation,
+)
 from lycosa.commands.models import WorkspaceStatus
 from lycosa.commands.search_models import ChunkList, PassagesResult, SearchAnswer
 from lycosa.core.errors import UsageError
-from lycosa.search.crosslingual.translated import Across, edit
 from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
 from lycosa.search.federation.federated_search import MAX_HOPS
 from lycosa.search.presentation.results import FACETS, PER_HOST
 from lycosa.search.query.term_statistics import TermsReport, TermsRequest, workspace_terms
 from lycosa.serve.services import ServicesDep
-from lycosa.serve.web.problems import ERRORS, NOT_FOUND
-from lycosa.url.languages import language_code
+from lycosa.serve.web.problems import ERRORS, NOT_FOUND, checked
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_COUNT = 100
@@ -50,11 +54,20 @@ MAX_TERMS = 1_000
 _DAY_MS = 86_400_000
 
 
+Language = Annotated[str, Field(max_length=16), checked(language_filter)]
+Site = Annotated[str, Field(max_length=255), checked(host_filter)]
+
+
+def _translation(text: str) -> str:
+    translation(text)
+    return text
+
+
 class PageFilters(BaseModel):
     """Filters of pages."""
 
-    lang: str = Field("", max_length=16, description="Only pages in this language.")
-    site: str = Field("", max_length=255, description="Only pages of this host.")
+    lang: Language = Field("", description="Only pages in this language.")
+    site: Site = Field("", description="Only pages of this host.")
     collection: str = Field("", max_length=64, description="Only pages of this collection.")
 
 
@@ -106,7 +119,7 @@ class SearchParameters(ResultFilters):
     source_language: str = Field(
         "", alias="from", max_length=3, description="Language of the query, if known."
     )
-    translate: list[str] = Field(
+    translate: list[Annotated[str, checked(_translation)]] = Field(
         [],
         max_length=256,
         description="Replacement for the translations of a word: `de:house=Haus|Gebäude`.",
@@ -131,7 +144,9 @@ class SearchParameters(ResultFilters):
             hops=self.hops,
             feedback=self.feedback,
             spelling=self.spelling,
-            across=across_of(self.across, self.source_language, self.translate)
+            across=across_languages(
+                named_languages(self.across), self.source_language, self.translate
+            )
             if self.across
             else None,
         )
@@ -150,7 +165,7 @@ class TermsParameters(PageFilters):
         """Return the count that the parameters describe."""
         return TermsRequest(
             self.n,
-            language_code(self.lang) or self.lang,
+            self.lang,
             self.site,
             self.collection,
             _ms(self.since),
@@ -232,20 +247,9 @@ def workspace_status(services: ServicesDep) -> WorkspaceStatus:
     return status
 
 
-def across_of(languages: str, source: str, translate: Iterable[str]) -> Across:
-    """Return the parameters of a search across languages; edits in another form than
-    `de:house=Haus|Gebäude` are ignored.
-    """
-    named = (
-        ()
-        if languages == "all"
-        else tuple(code.strip().lower() for code in languages.split(",") if code.strip())
-    )
-    return Across(
-        named,
-        source.lower(),
-        tuple(replacement for text in translate if (replacement := edit(text)) is not None),
-    )
+def named_languages(across: str) -> list[str]:
+    """Return the languages of the parameter `across`; none for `all`."""
+    return [] if across == "all" else across.split(",")
 
 
 @router.get("/terms", responses=ERRORS, tags=["search"])

@@ -18,10 +18,12 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from lycosa.commands.inspection.search import across_languages, host_filter, language_filter
+from lycosa.core.errors import UsageError
 from lycosa.search.crosslingual.translated import TranslatedQuery, edit
 from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
 from lycosa.search.query.query import MAX_QUERY_CHARACTERS
-from lycosa.serve.search.api import ResultFilters, across_of
+from lycosa.serve.search.api import ResultFilters, named_languages
 from lycosa.serve.search.views import (
     FACET_LABELS,
     PAGE_SIZE,
@@ -71,8 +73,10 @@ _MAX_EDIT_LENGTH = 256
 
 
 class PageParameters(ResultFilters):
-    """The address of the search page."""
+    """The address of the search page. What is invalid is shown in it with the reason."""
 
+    lang: str = Field("", max_length=16)
+    site: str = Field("", max_length=255)
     q: str = ""
     page: int = Field(1, ge=1, le=LAST_PAGE)
     across: str = Field("", max_length=255)
@@ -107,20 +111,27 @@ def search_page(
         return RedirectResponse(replace(filters, translate=changed).address(), 303)
     number = services.pages.words(request).number
     languages = languages_offered(services.source.languages(), filters.language, number)
+    try:
+        language, host = language_filter(filters.language), host_filter(filters.site)
+        across = across_languages(
+            named_languages(filters.across), filters.source, filters.translate
+        )
+    except UsageError as error:
+        return services.pages.page(
+            request, "start.html", 422, filters=filters, languages=languages, problem=str(error)
+        )
     if not filters.query:
         return services.pages.page(request, "start.html", filters=filters, languages=languages)
     search = SearchRequest(
         filters.query,
         count=PAGE_SIZE,
         offset=(page - 1) * PAGE_SIZE,
-        language=filters.language or None,
+        language=language or None,
         collection=filters.collection or None,
-        host=filters.site or None,
+        host=host,
         order=filters.sort,
         facets=tuple(FACET_LABELS),
-        across=across_of(filters.across, filters.source, filters.translate)
-        if filters.across
-        else None,
+        across=across if filters.across else None,
     )
     results = services.search(search)
     return services.pages.page(

@@ -19,17 +19,16 @@ from lycosa.search.presentation.results import PER_HOST
 from lycosa.search.query.query import MAX_QUERY_CHARACTERS
 from lycosa.search.ranking.similar import similar_query
 from lycosa.search.suggest.completion import MAX_SUGGESTIONS, Suggestion, SuggestRequest
-from lycosa.serve.search.api import MAX_COUNT
+from lycosa.serve.search.api import MAX_COUNT, Language
 from lycosa.serve.services import ServicesDep
 from lycosa.serve.web.problems import ERRORS
-from lycosa.url.languages import language_code
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 SUGGESTIONS = "application/x-suggestions+json"
 SUGGESTED = 10
 
 Typed = Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS, description="Text typed so far.")]
-Lang = Annotated[str, Query(max_length=16, description="Only phrases of pages in this language.")]
+Lang = Annotated[Language, Query(description="Only phrases of pages in this language.")]
 N = Annotated[int, Query(ge=1, le=MAX_SUGGESTIONS, description="Maximum number of suggestions.")]
 
 
@@ -51,7 +50,7 @@ def suggest(services: ServicesDep, q: Typed, lang: Lang = "", n: N = SUGGESTED) 
     the beginning of a word.
     """
     started = time.perf_counter()
-    suggestions = services.source.suggest(SuggestRequest(q, n, language_code(lang)))
+    suggestions = services.source.suggest(SuggestRequest(q, n, lang))
     took_ms = round((time.perf_counter() - started) * 1000, 3)
     return Suggested(q, took_ms, suggestions)
 
@@ -63,7 +62,7 @@ def suggest(services: ServicesDep, q: Typed, lang: Lang = "", n: N = SUGGESTED) 
 )
 def browser_suggestions(services: ServicesDep, q: Typed = "", lang: Lang = "") -> JSONResponse:
     """Return the query and its completions (OpenSearch Suggestions 1.1)."""
-    suggestions = services.source.suggest(SuggestRequest(q, SUGGESTED, language_code(lang)))
+    suggestions = services.source.suggest(SuggestRequest(q, SUGGESTED, lang))
     return JSONResponse([q, [each.text for each in suggestions]], media_type=SUGGESTIONS)
 
 
@@ -81,11 +80,8 @@ def similar(
     n: Annotated[int, Query(ge=1, le=MAX_COUNT, description="Number of results.")] = 10,
     offset: Annotated[int, Query(ge=0, le=MAX_HITS, description="Number of results to skip.")] = 0,
     lang: Annotated[
-        str,
-        Query(
-            max_length=16,
-            description="Only pages in this language (default: the language of the page).",
-        ),
+        Language,
+        Query(description="Only pages in this language (default: the language of the page)."),
     ] = "",
     per_host: Annotated[
         int,

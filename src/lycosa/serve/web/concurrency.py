@@ -14,10 +14,14 @@ from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from fastapi import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message as AsgiMessage
 
+from lycosa.core.messages import Message
 from lycosa.search.federation.wire import PATH as PEERS
-from lycosa.serve.web.problems import problem_response
+from lycosa.serve.web.i18n import message
+from lycosa.serve.web.problems import error_response
 
 
 class RequestKind(StrEnum):
@@ -123,10 +127,15 @@ class ConcurrencyLimiter:
         if not self._signed_in(scope):
             required.insert(0, self._anonymous[kind])
             if self._waiting[kind] >= MAX_WAITING:
-                detail = "Too many requests of this kind are waiting."
-                await problem_response(
-                    503, "The server is busy", detail, headers={"Retry-After": "5"}
-                )(scope, receive, send)
+                detail = Message("waiting", "Too many requests of this kind are waiting.")
+                response = error_response(
+                    Request(scope),
+                    503,
+                    message("The server is busy"),
+                    detail,
+                    headers={"Retry-After": "5"},
+                )
+                await response(scope, receive, send)
                 return
         acquired: list[asyncio.Semaphore] = []
 
@@ -134,10 +143,10 @@ class ConcurrencyLimiter:
             while acquired:
                 acquired.pop().release()
 
-        async def send_and_release(message: Message) -> None:
-            if message["type"] == "http.response.start":
+        async def send_and_release(part: AsgiMessage) -> None:
+            if part["type"] == "http.response.start":
                 release()
-            await send(message)
+            await send(part)
 
         try:
             self._waiting[kind] += 1

@@ -1,13 +1,18 @@
-"""Errors as RFC 9457 problem documents (`application/problem+json`)."""
+"""Errors as RFC 9457 problem documents (`application/problem+json`), for browsers as pages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from pydantic import BaseModel, Field
-from starlette.responses import JSONResponse
+from fastapi import Request
+from pydantic import AfterValidator, BaseModel, Field
+from pydantic_core import PydanticCustomError
+from starlette.responses import JSONResponse, Response
+
+from lycosa.core.errors import UsageError
+from lycosa.core.messages import Message
 
 PROBLEM_TYPE = "application/problem+json"
 
@@ -64,6 +69,20 @@ WRITE_ERRORS = error_responses(
 """Further errors of routes that change something."""
 
 
+def checked(check: Callable[[str], str | None]) -> AfterValidator:
+    """Return a validator of a parameter: its value is what `check` returns, and a UsageError that
+    `check` raises is the message of the fault.
+    """
+
+    def validate(text: str) -> str:
+        try:
+            return check(text) or ""
+        except UsageError as error:
+            raise PydanticCustomError("usage", "{reason}", {"reason": str(error)}) from None
+
+    return AfterValidator(validate)
+
+
 def problem_response(
     status: int,
     title: str = "",
@@ -86,3 +105,25 @@ def problem_response(
     return JSONResponse(
         body, status_code=status, media_type=PROBLEM_TYPE, headers=dict(headers or {})
     )
+
+
+def error_response(
+    request: Request,
+    status: int,
+    title: str,
+    detail: str = "",
+    faults: Sequence[Fault] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Return a page if the request accepts HTML, else a problem document."""
+    if "text/html" not in request.headers.get("accept", "") or request.url.path.startswith("/api/"):
+        return problem_response(status, title, detail, faults, headers)
+    pages = request.app.state.services.pages
+    parts = [detail, *(f"{fault.parameter}: {fault.message}." for fault in faults)]
+    text = parts[0] if len(parts) == 1 else " ".join(parts).strip()
+    title = pages.words(request).plain(title) if isinstance(title, Message) else title
+    page: Response = pages.page(
+        request, "error.html", status, status=status, title=title, detail=text
+    )
+    page.headers.update(headers or {})
+    return page

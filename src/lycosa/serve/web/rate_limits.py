@@ -12,9 +12,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from lycosa.serve.web.problems import problem_response
+from lycosa.core.messages import Message
+from lycosa.serve.web.i18n import message
+from lycosa.serve.web.problems import error_response
 
 MAX_ADDRESSES = 10_000
 """Maximum number of addresses in memory. The one without a request for the longest time is removed
@@ -81,10 +84,11 @@ class RateLimitMiddleware:
         if scope["type"] == "http":
             address = network_of((scope.get("client") or ("",))[0])
             if not is_loopback(address) and (wait_s := self._rates.take(address)):
-                answer = problem_response(
+                answer = error_response(
+                    Request(scope),
                     429,
-                    "Too many requests",
-                    f"Try again in {wait_s} s.",
+                    message("Too many requests"),
+                    Message("retry_after", "Try again in {seconds} s.", seconds=wait_s),
                     headers={"Retry-After": str(wait_s)},
                 )
                 await answer(scope, receive, send)

@@ -28,6 +28,9 @@ PLACES: tuple[tuple[str, str], ...] = (
 )
 """The navigation: (path, English name). Names are translated where they are shown."""
 
+PROPOSE = ("/propose", message("Propose a site"))
+"""The entry of the navigation with `serve.public_form`."""
+
 AREAS = (
     "web",
     "search",

@@ -15,7 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lycosa.serve.web.concurrency import SAFE_METHODS
-from lycosa.serve.web.problems import problem_response
+from lycosa.serve.web.i18n import message
+from lycosa.serve.web.problems import error_response
 
 MAX_BODY_BYTES = 4 * 2**20
 """A thousand URLs of full length, or a message of a peer."""
@@ -30,10 +31,10 @@ sign-ins are accepted even if others occupy all of it.
 """
 
 _REFUSALS = {
-    400: "The request is incomplete",
-    408: "The request was not sent in time",
-    413: "The request is too large",
-    503: "The server is busy",
+    400: message("The request is incomplete"),
+    408: message("The request was not sent in time"),
+    413: message("The request is too large"),
+    503: message("The server is busy"),
 }
 
 MAX_FORM_BYTES = 64 * 1024
@@ -62,7 +63,9 @@ class BufferedBodies:
                 refusal = 408
             if refusal:
                 headers = {"Connection": "close"} | ({"Retry-After": "5"} if refusal == 503 else {})
-                answer = problem_response(refusal, _REFUSALS[refusal], headers=headers)
+                answer = error_response(
+                    Request(scope), refusal, _REFUSALS[refusal], headers=headers
+                )
                 await answer(scope, receive, send)
             else:
                 await self._app(scope, _replayed(bytes(body), receive), send)
@@ -73,17 +76,17 @@ class BufferedBodies:
         """Read into `body`. Returns the status to refuse the request with, or 0."""
         more = True
         while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
+            part = await receive()
+            if part["type"] == "http.disconnect":
                 return 400
             before = _large(body)
-            body += message.get("body", b"")
+            body += part.get("body", b"")
             self._held += _large(body) - before
             if len(body) > MAX_BODY_BYTES:
                 return 413
             if _large(body) and self._held > MAX_HELD_BYTES:
                 return 503
-            more = message.get("more_body", False)
+            more = part.get("more_body", False)
         return 0
 
 

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fastapi import Request
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message as AsgiMessage
 
-from lycosa.serve.web.problems import problem_response
+from lycosa.core.messages import Message
+from lycosa.serve.web.i18n import message
+from lycosa.serve.web.problems import error_response
 
 SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; connect-src 'self'; "
@@ -65,24 +69,25 @@ class SecurityMiddleware:
             await self._app(scope, receive, send)
             return
 
-        async def send_guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
+        async def send_guarded(part: AsgiMessage) -> None:
+            if part["type"] == "http.response.start":
+                headers = MutableHeaders(scope=part)
                 for name, value in SECURITY_HEADERS.items():
                     # a cached copy, and the frame around it, bring policies of their own
                     headers.setdefault(name, value)
                 static = scope["path"].startswith("/static/")
                 headers.setdefault("cache-control", "no-cache" if static else "no-store")
-            await send(message)
+            await send(part)
 
         if (
             self._hosts is not None
             and host_of(Headers(scope=scope).get("host", "")) not in self._hosts
         ):
-            answer = problem_response(
+            answer = error_response(
+                Request(scope),
                 421,
-                "This server answers to its own address only",
-                "The Host header names another machine.",
+                message("This server answers to its own address only"),
+                Message("foreign_host", "The Host header names another machine."),
             )
             await answer(scope, receive, send_guarded)
             return

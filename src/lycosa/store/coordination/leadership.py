@@ -49,7 +49,7 @@ NOTE = f"{FOLDER}/leader.json"
 RETAINED_EPOCHS = 8
 """Epoch files that are retained, so that a process that was suspended for long is detected."""
 
-_LEASE_SHARE = 0.8  # of `hold`: tolerates clocks that differ by 5 % if reassign = 2 hold
+LEASE_SHARE = 0.8  # of `hold`: tolerates clocks that differ by 5 % if reassign = 2 hold
 _POLL_S = 0.2
 _TOUCHES = 6  # per `reassign`
 _NAME = re.compile(r"^leader-(\d{8,})\.json\Z")
@@ -141,7 +141,7 @@ class Leadership:
                 self.lost = True
                 return False
             self._touched = start
-            self._until = max(self._until, start + int(self._timing.hold * _LEASE_SHARE))
+            self._until = max(self._until, start + int(self._timing.hold * LEASE_SHARE))
             return self.holds
 
     def end(self) -> None:

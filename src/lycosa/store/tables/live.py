@@ -222,9 +222,15 @@ class LiveTables:
 
     def _with_plugin_columns(self, name: str) -> pl.LazyFrame:
         rows = self.scan(name)
-        columns = installed_plugins().merged("page_columns") if name == "pages" else {}
-        if duplicates := columns.keys() & set(TABLES[name].names):
-            raise UsageError(f"a plug-in names its column like one of {name}: {min(duplicates)}")
+        columns: dict[str, type] = {}
+        plugins = installed_plugins().named_results("page_columns") if name == "pages" else []
+        for plugin, added in plugins:
+            if duplicates := added.keys() & set(TABLES[name].names):
+                raise UsageError(
+                    f"plug-in {plugin}: {name} already has a column {min(duplicates)}; "
+                    "the plug-in must name its own differently"
+                )
+            columns.update(added)
         for column, type_ in columns.items():
             value = pl.col("plugin_values").str.json_path_match(f"$.{column}")
             typed = value == "true" if type_ is bool else value.cast(_TYPES[type_], strict=False)

@@ -96,7 +96,7 @@ referrer text first page that linked to the URL
 attempt i64 number of the attempt, from 1
 truncated text why the body is cut: length, time, disconnect, unspecified, decoded; or empty
 record_id text WARC-Record-ID of the response, revisit or (without a response) metadata record
-warc_file text path of the WARC file in the workspace; empty for checks without a record
+warc_file text path of the WARC file in the workspace; empty without a record (checks, copies)
 warc_offset i64 offset of the record in the file
 warc_length i64 compressed size of the record in bytes
 verdict text? of a check: up, dns, connect, tls, timeout, status, content; otherwise null
