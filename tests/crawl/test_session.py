@@ -194,6 +194,11 @@ def test_second_collection_with_the_same_name_is_skipped() -> None:
     assert "names must differ" in "".join(crawl_plan.bad.values())
 
 
+def test_invalid_collection_with_the_name_of_another_is_identified_by_its_number() -> None:
+    crawl_plan = plan(f"{GOOD}depth = -1\n{GOOD}")
+    assert (crawl_plan.names, list(crawl_plan.bad)) == (["good"], ["good (number 1)"])
+
+
 @pytest.mark.parametrize(
     "text",
     [
