@@ -225,7 +225,7 @@ def test_chosen_collections() -> None:
 
 def test_seeds_come_from_settings_and_seed_file_else_from_earlier_calls(tmp_path: Path) -> None:
     (tmp_path / "seeds").write_text(
-        "http://127.0.0.2/  # the second\n\n# none\nhttp://127.0.0.1/\n"
+        "http://127.0.0.2/\t# the second\n\n# none\nhttp://127.0.0.1/ # first\n"
     )
     text = (
         f'{GOOD}seed_file = "{tmp_path}/seeds"\n[[collection]]\nname = '
