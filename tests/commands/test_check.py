@@ -257,6 +257,20 @@ def test_cdxj_file_of_a_damaged_archive_is_not_restored(damaged: Path) -> None:
     assert not first_file(damaged, "data/00000001-1").joinpath("archive.cdxj").exists()
 
 
+def test_files_that_the_settings_name_are_part_of_the_workspace(damaged: Path) -> None:
+    (damaged / "seeds").mkdir()
+    (damaged / "seeds/en.txt").touch()
+    (damaged / "never.txt").touch()
+    assert {each.where for each in check_workspace(str(damaged)).findings} == {
+        "seeds",
+        "never.txt",
+    }
+    (damaged / "lycosa.toml").write_text(
+        '[crawl]\nexclusions = "never.txt"\n[[collection]]\nseed_file = "seeds/en.txt"\n'
+    )
+    assert check_workspace(str(damaged)).findings == []
+
+
 def test_recent_temporary_file_is_not_reported(damaged: Path) -> None:
     write("run/tokens/.ab.temporary")(damaged)
     assert check_workspace(str(damaged)).findings == []

@@ -180,6 +180,10 @@ def test_serialised_configuration_is_read_back(size: int, milliseconds: int) -> 
             "collection.0.seeds.1: Input should be a valid string (given: 5)",
         ),
         ("crawl = 3\n", 1, "crawl: Input should be a valid dictionary"),
+        ("[collection]\nname = 'x'\n", 1, "write [[collection]] in double brackets"),
+        ("[[collection]]\nseeds = 'http://a/'\n", 2, "seeds: must be a list in square brackets"),
+        ("[[collection]]\nmax_pages = false\n", 2, "max_pages: must be a number"),
+        ("[[collection]]\npriority = true\n", 2, "priority: must be a number"),
     ],
 )
 def test_error_messages_name_the_line(text: str, line: int, message: str) -> None:

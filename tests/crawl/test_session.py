@@ -194,6 +194,11 @@ def test_second_collection_with_the_same_name_is_skipped() -> None:
     assert "names must differ" in "".join(crawl_plan.bad.values())
 
 
+def test_invalid_collection_with_the_name_of_another_is_identified_by_its_number() -> None:
+    crawl_plan = plan(f"{GOOD}depth = -1\n{GOOD}")
+    assert (crawl_plan.names, list(crawl_plan.bad)) == (["good"], ["good (number 1)"])
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -220,7 +225,7 @@ def test_chosen_collections() -> None:
 
 def test_seeds_come_from_settings_and_seed_file_else_from_earlier_calls(tmp_path: Path) -> None:
     (tmp_path / "seeds").write_text(
-        "http://127.0.0.2/  # the second\n\n# none\nhttp://127.0.0.1/\n"
+        "http://127.0.0.2/\t# the second\n\n# none\nhttp://127.0.0.1/ # first\n"
     )
     text = (
         f'{GOOD}seed_file = "{tmp_path}/seeds"\n[[collection]]\nname = '

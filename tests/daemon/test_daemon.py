@@ -18,8 +18,11 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
+from lycosa.core.clock import ManualClock
+from lycosa.core.errors import ConfigError
 from lycosa.daemon.daemon import live_status
 from lycosa.daemon.metrics_port import metrics_served
+from lycosa.daemon.settings_files import SettingsFiles
 from lycosa.store.workspace import Workspace
 from tests.crawl.kills import here
 from tests.daemon.daemons import LIMIT_S, QUICK, Running, collection, daemon, rows, site
@@ -116,6 +119,20 @@ def test_valid_changes_of_lycosa_toml_are_applied_and_invalid_ones_refused(tmp_p
     assert "restarts)" not in running.errors
     file.write_text(QUICK + collection("one", home))  # `check` reports the invalid setting
     check(workspace)
+
+
+def test_seed_file_that_is_created_after_its_settings_were_refused_is_noticed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "lycosa.toml").write_text(collection("one", more='seed_file = "seeds.txt"'))
+    clock = ManualClock()
+    files = SettingsFiles(str(tmp_path), (), (), clock)
+    with pytest.raises(ConfigError, match=r"seeds\.txt cannot be read"):
+        files.read_plan({}, monitors=False)
+    (tmp_path / "seeds.txt").write_text("http://127.0.0.1/\n")
+    assert not files.changed()
+    clock.advance(2_000)
+    assert files.changed()
 
 
 def _has_worked(running: Running, server: Nginx, pages: int) -> bool:

@@ -218,6 +218,9 @@ def test_visible_author_and_date_of_an_article() -> None:
     ):
         declared = metadata(f"<h1>Spiders</h1>{shown}<article>{text}</article>")
         assert (declared.authors, declared.published_at) == (["Jane Doe"], ms(2024, 5, 13)), shown
+    for date in ("发布于2024年5月13日", "2024. május 13.", "13 مايو (أيار) 2024"):
+        declared = metadata(f"<h1>Spiders</h1><p>{date}</p><article>{text}</article>")
+        assert declared.published_at == ms(2024, 5, 13), date
     dated = metadata(f"<h1>Spiders</h1>{text}", url="https://example.org/2024/05/13/spiders")
     assert dated.published_at == ms(2024, 5, 13)
     others = "<p>Last updated May 13, 2024</p><p>© 2024-05-13 Example</p><p>05/06/2024</p>"
@@ -425,6 +428,9 @@ def test_numbers(text: str, expected: float | None) -> None:
         (["Jane Doe", "jane doe"], ["Jane Doe"]),
         (["Admin", "", "12", "x" * 500], []),
         (["作者：山田太郎"], ["山田太郎"]),
+        (["بقلم أحمد حسن"], ["أحمد حسن"]),
+        (["نویسنده: علی رضایی", "Tác giả: Nguyễn Văn An"], ["علی رضایی", "Nguyễn Văn An"]),
+        (["Autorin: Erika Muster"], ["Erika Muster"]),
         (["a\x1b[31mb"], ["a [31mb"]),
     ],
 )

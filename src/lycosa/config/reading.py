@@ -133,11 +133,15 @@ def _leave_out(
 ) -> None:
     """Remove invalid collections; `bad` gets their names and problems."""
     tables = data["collection"]
+    wrong = {location[1] for location, _ in problems}
+    valid = [number for number in range(len(tables)) if number not in wrong]
+    names = {_label(tables, number) for number in valid}
     for location, message in problems:
         label = _label(tables, int(location[1]))
+        if label in names:  # another collection has this name
+            label = f"{label} (number {int(location[1]) + 1})"
         bad[label] = f"{bad[label]}\n{message}" if label in bad else message
-    wrong = {location[1] for location, _ in problems}
-    data["collection"] = [table for number, table in enumerate(tables) if number not in wrong]
+    data["collection"] = [tables[number] for number in valid]
 
 
 def _label(tables: Sequence[Any], number: int) -> str:
@@ -229,6 +233,8 @@ def _explain(problem: Any, text: str, source: str, overrides: tuple[str, ...]) -
     if problem["type"] == "extra_forbidden":
         names_here = list(_fields_at(names[:-1]))
         return f"{where}: unknown setting {_shown(names[-1])}; {_nearest(names[-1], names_here)}"
+    if len(location) == 1 and problem["type"] == "tuple_type":
+        return f"{where}: write [[{location[0]}]] in double brackets and its settings below it"
     fields = _fields_at(names[:-1]) if names else {}
     message = fault_text(problem, fields.get(names[-1]) if names else None)
     if len(message) > 2 * _MAX_SHOWN:

@@ -14,6 +14,8 @@ from pydantic import (
     Field,
     PlainSerializer,
     ValidationError,
+    ValidationInfo,
+    field_validator,
 )
 from pydantic.fields import FieldInfo
 
@@ -60,6 +62,7 @@ Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 SizeBytes = Annotated[int, BeforeValidator(_size), PlainSerializer(write_size, when_used="json")]
 
 
+_NUMBERS = (int, float, int | None, float | None)
 _BOUNDS = {
     "greater_than_equal": ("ge", "at least"),
     "greater_than": ("gt", "more than"),
@@ -76,6 +79,8 @@ def fault_text(problem: Any, field: FieldInfo | None) -> str:
         return f"does not have the required form: {field.description.rstrip('.')}"
     bound = _BOUNDS.get(problem["type"])
     if bound is None:
+        if problem["type"] == "tuple_type":
+            return 'must be a list in square brackets, as in ["a", "b"]'
         return str(problem["msg"]).removeprefix("Value error, ")
     limit = problem["ctx"][bound[0]]
     readers = [getattr(each, "func", None) for each in field.metadata] if field is not None else []
@@ -100,3 +105,13 @@ class SettingsSection(BaseModel):
     """A section of lycosa.toml: immutable, and an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _number(cls, value: object, info: ValidationInfo) -> object:
+        field = cls.model_fields[str(info.field_name)]
+        has_unit = any(isinstance(each, BeforeValidator) for each in field.metadata)
+        # pydantic reads booleans as 0 and 1: `max_pages = false` would fetch nothing
+        if isinstance(value, bool) and field.annotation in _NUMBERS and not has_unit:
+            raise ValueError("must be a number; remove the line for the default")
+        return value

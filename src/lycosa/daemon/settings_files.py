@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
+from lycosa.config.reading import parse_config
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock
+from lycosa.core.errors import UsageError
 from lycosa.crawl.session.planning import CrawlPlan, make_plan
 from lycosa.crawl.session.workspace_config import read_settings
 from lycosa.processes.disk import DiskSpace
@@ -38,14 +41,20 @@ class SettingsFiles:
 
     def read_plan(self, before: Mapping[str, Any], *, monitors: bool) -> CrawlPlan:
         """Read the plan; `before`, `monitors` and errors as of `make_plan`, and OSError."""
-        return make_plan(
-            read_settings(self.source),
-            self.source,
-            overrides=self._overrides,
-            chosen=self._collections,
-            before=before,
-            monitors=monitors,
-        )
+        text = read_settings(self.source)
+        try:
+            return make_plan(
+                text,
+                self.source,
+                overrides=self._overrides,
+                chosen=self._collections,
+                before=before,
+                monitors=monitors,
+            )
+        except UsageError:
+            with suppress(UsageError):  # a missing seed file may be created
+                self.watch(parse_config(text, self.source, self._overrides, {}))
+            raise
 
     def watch(self, config: Config) -> None:
         """Watch lycosa.toml and the seed files of a configuration, and no others."""

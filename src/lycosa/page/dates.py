@@ -8,11 +8,13 @@ Only whole dates from 1990 to 2100 are accepted. A date without a zone is taken 
 from __future__ import annotations
 
 import re
+import unicodedata
 from datetime import UTC, datetime, timedelta, timezone
 
 from lycosa.core.patterns import lazy_pattern
 
 FIRST_YEAR, LAST_YEAR = 1990, 2100
+_BUDDHIST_ERA = 543  # years that Thai pages count more
 
 _ISO = lazy_pattern(
     r"\s*(\d{4})-?(\d\d)-?(\d\d)(?:[T\s]\s*(\d\d):?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?\s*(Z|UTC|GMT"
@@ -20,7 +22,7 @@ _ISO = lazy_pattern(
     re.IGNORECASE,
 )
 _NUMBERS = lazy_pattern(
-    r"\s*(\d{4})(?:\s?[-/.年년]\s?|\s+оны\s+)(\d{1,2})(?:\s?[-/.月월]\s?|\s+сарын\s+)"
+    r"\s*(\d{4})(?:\s?[-/.年년]\s?|\s+оны\s+)(\d{1,2})(?:\s?[-/.月월]\s?|(?:-р)?\s+сарын\s+)"
     r"(\d{1,2})(?!\d)[日일.]?(?:\s+(\d{1,2}):(\d\d)(?::(\d\d))?(?!\d))?"
 )
 _DAY_FIRST = lazy_pattern(
@@ -28,16 +30,23 @@ _DAY_FIRST = lazy_pattern(
     r"(?:,?\s+(\d{1,2}):(\d\d)(?::(\d\d))?(?!\d))?",
     re.IGNORECASE,
 )
-_WORD = r"[^\W\d_][^\s\d.,;:()/|-]{1,20}"
-_WEEKDAY = rf"\s*(?:{_WORD}(?:\.?,\s*|\.?\s+))?"
+WORD = r"[^\W\d_][^\s\d.,;:()/|-]{1,20}"
+MONTH = rf"(?:(?:كانون|تشرين)\s+\w{{5,6}}|{WORD})(?:\s?[/(]\s?[^\W\d_][^\d()/]{{1,20}}\)?)?"
+"""The name of a month, perhaps with a second one: `نوفمبر (تشرين الثاني)`."""
+YEAR_BEFORE = r"(?:[.,၊]|\s?-?(?:жылғы|ж\.,?)|\s+ခုနှစ်၊?)?\s+"
+"""What follows a year that precedes day and month."""
+_WEEKDAY = rf"\s*(?:{WORD}(?:\.?,\s*|\.?\s+))?"
 _DAY_MONTH_NAME = lazy_pattern(
-    rf"{_WEEKDAY}(\d{{1,2}})(?:st|nd|rd|th|er|º)?\.?[\s-]\s?(?:de\s+)?({_WORD})\.?,?[\s-]"
-    r"(?:del?\s+)?(\d{4}|\d\d(?=[\s,]+\d{1,2}:))"
+    rf"{_WEEKDAY}(\d{{1,2}})(?:st|nd|rd|th|er|º)?\.?[\s-]\s?(?:de\s+)?({MONTH})\.?,?[\s-]"
+    r"(?:del?\s+|соли\s+)?(\d{4}|\d\d(?=[\s,]+\d{1,2}:))"
     r"(?:[\s,]+(\d{1,2}):(\d\d)(?::(\d\d))?)?\s*([+-]\d\d:?\d\d|[A-Z]{1,4}\b)?(?!\d)"
 )
 _MONTH_NAME_DAY = lazy_pattern(
-    rf"{_WEEKDAY}({_WORD})\.?\s+(\d{{1,2}})(?:st|nd|rd|th)?,?\s+(\d{{4}})(?!\d)"
+    rf"{_WEEKDAY}({WORD})\.?\s+(\d{{1,2}})(?:st|nd|rd|th)?,?\s+(\d{{4}})(?!\d)"
     r"(?:\s+(\d\d):(\d\d):(\d\d)(?:\s+GMT([+-]\d{4})?)?)?"
+)
+_YEAR_FIRST = lazy_pattern(
+    rf"\s*(\d{{4}}){YEAR_BEFORE}(?:(\d{{1,2}})[\s-]({MONTH})|({WORD})\.?\s+(\d{{1,2}}))(?!\d)"
 )
 _ASCTIME = lazy_pattern(
     rf"{_WEEKDAY}([A-Za-z]{{3}})\s+(\d{{1,2}})\s+(\d\d):(\d\d):(\d\d)\s+(?:([A-Z]{{3,4}})\s+)?"
@@ -47,49 +56,55 @@ _MONTH_NAMES = """
     january jan januar janvier janv enero ene gennaio gen janeiro января январь янв يناير जनवरी जन
     ژانویهٔ ژانویه januari қаңтар қаң январ ມັງກອນ ဇန်နဝါရီ ဇန် جنوري جنوری stycznia styczeń sty
     ledna leden led ocak oca січня січень січ ianuarie ian ιανουαρίου ιανουάριοσ ιαν január
-    tammikuuta tammikuu tammi януари яну;
+    tammikuuta tammikuu tammi януари яну كانون_الثاني جانفي январи ינואר בינואר มกราคม;
     february feb februar février févr febrero febbraio fevereiro fev февраля февраль февр فبراير
     फ़रवरी फ़र فوریهٔ فوریه februari pebrero peb ақпан ақп фев феврал ກຸມພາ ဖေဖော်ဝါရီ ဖေ फेब्रुअरी
     فبروري فېبروري فروری lutego luty lut února únor úno şubat şub лютого лютий лют februarie
-    φεβρουαρίου φεβρουάριοσ φεβ február febr helmikuuta helmikuu helmi февруари;
+    φεβρουαρίου φεβρουάριοσ φεβ február febr helmikuuta helmikuu helmi февруари شباط فيفري फरवरी
+    феврали פברואר בפברואר กุมภาพันธ์;
     march mar märz mär mars marzo março марта март мар مارس मार्च maret mac marso наурыз нау ມີນາ
-    မတ် مارچ maart mrt marts marca marzec března březen bře mart березня березень бер martie
-    μαρτίου μάρτιοσ μαρ μάρ március márc maaliskuuta maaliskuu maalis;
+    မတ် مارچ maart mrt marts marca marzec března březen bře mart березня березень бер martie μαρτίου
+    μάρτιοσ μαρ μάρ március márc maaliskuuta maaliskuu maalis آذار марти מרץ במרץ มีนาคม;
     april apr avril avr abril abr aprile апреля апрель апр أبريل अप्रैल آوریل сәуір сәу апрел ເມສາ
     ဧပြီ अप्रिल اپریل kwietnia kwiecień kwi dubna duben dub nisan nis квітня квітень квіт aprilie
-    απριλίου απρίλιοσ απρ április ápr huhtikuuta huhtikuu huhti април;
+    απριλίου απρίλιοσ απρ április ápr huhtikuuta huhtikuu huhti април نيسان أفريل إبريل апрели אפריל
+    באפריל เมษายน;
     may mai mayo maggio mag maio мая май مايو मई مهٔ مه mei мамыр мам ພຶດສະພາ မေ मे مۍ مئی maj maja
     května květen kvě mayıs травня травень трав μαΐου μάιοσ μαΐ μάι május máj toukokuuta
-    toukokuu touko;
+    toukokuu touko أيار ماي می майи מאי במאי พฤษภาคม;
     june jun juni juin junio giugno giu junho июня июнь июн يونيو जून ژوئن hunyo hun маусым мау
-    ມິຖຸນາ ဇွန် जुन جون czerwca czerwiec cze června červen čvn haziran haz червня червень черв
-    iunie iun ιουνίου ιούνιοσ ιουν ιούν június jún kesäkuuta kesäkuu kesä юни;
+    ມິຖຸນາ ဇွန် जुन جون czerwca czerwiec cze června červen čvn haziran haz червня червень черв iunie
+    iun ιουνίου ιούνιοσ ιουν ιούν június jún kesäkuuta kesäkuu kesä юни حزيران جوان июни יוני ביוני
+    มิถุนายน;
     july jul juli juillet juil julio luglio lug julho июля июль июл يوليو जुलाई जुल ژوئیهٔ ژوئیه
-    julai hulyo hul шілде шіл ກໍລະກົດ ဇူလိုင် ဇူ جولای جولائی lipca lipiec lip července červenec
-    čvc temmuz tem липня липень лип iulie iul ιουλίου ιούλιοσ ιουλ ιούλ július júl heinäkuuta
-    heinäkuu heinä юли;
+    julai hulyo hul шілде шіл ກໍລະກົດ ဇူလိုင် ဇူ جولای جولائی lipca lipiec lip července červenec čvc
+    temmuz tem липня липень лип iulie iul ιουλίου ιούλιοσ ιουλ ιούλ július júl heinäkuuta heinäkuu
+    heinä юли تموز جويلية يوليوز июли יולי ביולי กรกฎาคม;
     august aug août agosto ago августа август авг أغسطس अगस्त अग اوت agustus agu ogos ogo тамыз там
     ສິງຫາ ဩဂုတ် अगस्ट اګست اگست augustus augusti sierpnia sierpień sie srpna srpen srp ağustos ağu
-    серпня серпень серп αυγούστου αύγουστοσ αυγ αύγ augusztus elokuuta elokuu elo;
+    серпня серпень серп αυγούστου αύγουστοσ αυγ αύγ augusztus elokuuta elokuu elo آب أوت غشت августи
+    אוגוסט באוגוסט สิงหาคม;
     september sep sept septembre septiembre settembre set setembro сентября сентябрь сент سبتمبر
     सितंबर सित سپتامبر setyembre қыркүйек қыр сен сентябр ກັນຍາ စက်တင်ဘာ စက် सेप्टेम्बर سېپتمبر
     سپتمبر ستمبر września wrzesień wrz září zář eylül eyl вересня вересень вер septembrie
-    σεπτεμβρίου σεπτέμβριοσ σεπ szeptember szept syyskuuta syyskuu syys септември сеп;
+    σεπτεμβρίου σεπτέμβριοσ σεπ szeptember szept syyskuuta syyskuu syys септември сеп أيلول شتنبر
+    सितम्बर сентябри ספטמבר בספטמבר กันยายน;
     october oct oktober okt octobre octubre ottobre ott outubro out октября октябрь окт أكتوبر
     अक्टूबर अक्टू اکتبر oktubre қазан қаз октябр ຕຸລາ အောက်တိုဘာ အောက် अक्टोबर اکتوبر października
     październik paź října říjen říj ekim eki жовтня жовтень жовт octombrie οκτωβρίου οκτώβριοσ οκτ
-    október lokakuuta lokakuu loka октомври;
-    november nov novembre noviembre novembro ноября ноябрь нояб نوفمبر नवंबर नव نوامبر nobyembre
-    nob қараша қар ноя ноябр ພະຈິກ နိုဝင်ဘာ နို नोभेम्बर نومبر listopada listopad lis listopadu
-    kasım kas листопада листопад лист noiembrie νοεμβρίου νοέμβριοσ νοε νοέ marraskuuta marraskuu
-    marras ноември ное;
+    október lokakuuta lokakuu loka октомври تشرين_الأول अक्तूबर октябри אוקטובר באוקטובר ตุลาคม;
+    november nov novembre noviembre novembro ноября ноябрь нояб نوفمبر नवंबर नव نوامبر nobyembre nob
+    қараша қар ноя ноябр ພະຈິກ နိုဝင်ဘာ နို नोभेम्बर نومبر listopada listopad lis listopadu kasım
+    kas листопада листопад лист noiembrie νοεμβρίου νοέμβριοσ νοε νοέ marraskuuta marraskuu marras
+    ноември ное تشرين_الثاني نونبر नवम्बर ноябри נובמבר בנובמבר พฤศจิกายน;
     december dec dezember dez décembre déc diciembre dic dicembre dezembro декабря декабрь дек
     ديسمبر दिसंबर दिस دسامبر desember des disember dis disyembre желтоқсан жел декабр ທັນວາ ဒီဇင်ဘာ
     ဒီ डिसेम्बर دسمبر grudnia grudzień gru prosince prosinec pro aralık ara грудня грудень груд
-    decembrie δεκεμβρίου δεκέμβριοσ δεκ joulukuuta joulukuu joulu декември
+    decembrie δεκεμβρίου δεκέμβριοσ δεκ joulukuuta joulukuu joulu декември كانون_الأول دجنبر दिसम्बर
+    декабри דצמבר בדצמבר ธันวาคม
 """
-"""By month, in the languages whose text is analyzed and 12 more: names and abbreviations of Unicode
-CLDR.
+"""By month, in the languages whose text is analyzed and 14 more: names and abbreviations of Unicode
+CLDR, and others of Arabic, Hindi, Persian and Tajik news. `_` is a space.
 """
 _ZONE_HOURS = {
     "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
@@ -99,7 +114,7 @@ _ZONE_HOURS = {
 military zones count as UTC, since they were used with either sign (RFC 5322, section 4.3).
 """
 _MONTHS = {
-    name: number
+    name.replace("_", " "): number
     for number, names in enumerate(_MONTH_NAMES.split(";"), 1)
     for name in names.split()
 }
@@ -111,7 +126,7 @@ def parse_date(text: str) -> int | None:
     Formats: ISO 8601, RFC 3339, RFC 9110 HTTP-date, `Date` of JavaScript and relatives. `3.4.2024`
     is in April.
     """
-    text = text[:80]
+    text = unicodedata.normalize("NFC", text[:80])
     match = _ISO.match(text)
     if match:
         year, month, day, hour, minute, second, zone = match.groups()
@@ -120,6 +135,11 @@ def parse_date(text: str) -> int | None:
     if match:
         year, month, day, hour, minute, second = match.groups()
         return _milliseconds(year, month, day, hour, minute, second, None)
+    match = _YEAR_FIRST.match(text)
+    if match:
+        year, *parts = match.groups()
+        day, name = parts[:2] if parts[0] else parts[:1:-1]
+        return _milliseconds(year, _month(name), day, None, None, None, None)
     match = _DAY_FIRST.match(text)
     if match:
         day, month, year, hour, minute, second = match.groups()
@@ -127,16 +147,22 @@ def parse_date(text: str) -> int | None:
     match = _DAY_MONTH_NAME.match(text)
     if match:
         day, name, year, hour, minute, second, zone = match.groups()
-        return _milliseconds(year, _MONTHS.get(name.casefold()), day, hour, minute, second, zone)
+        return _milliseconds(year, _month(name), day, hour, minute, second, zone)
     match = _MONTH_NAME_DAY.match(text)
     if match:
         name, day, year, hour, minute, second, zone = match.groups()
-        return _milliseconds(year, _MONTHS.get(name.casefold()), day, hour, minute, second, zone)
+        return _milliseconds(year, _month(name), day, hour, minute, second, zone)
     match = _ASCTIME.match(text)
     if match:
         name, day, hour, minute, second, zone, year = match.groups()
-        return _milliseconds(year, _MONTHS.get(name.casefold()), day, hour, minute, second, zone)
+        return _milliseconds(year, _month(name), day, hour, minute, second, zone)
     return None
+
+
+def _month(name: str) -> int | None:
+    """Return the number of a month by the first of its names."""
+    first = re.split(r"\s?[/(]", name.casefold(), maxsplit=1)[0]
+    return _MONTHS.get(" ".join(first.split()))
 
 
 def _milliseconds(
@@ -151,6 +177,8 @@ def _milliseconds(
     number = int(year)
     if len(year) == 2:  # RFC 5322, section 4.3
         number += 2_000 if number < 50 else 1_900
+    elif number > LAST_YEAR:
+        number -= _BUDDHIST_ERA
     if month is None or not FIRST_YEAR <= number <= LAST_YEAR:
         return None
     try:

@@ -31,7 +31,7 @@ CHECK_MS = 2_000
 
 _MAX_PROBLEMS = 10
 _LINE = re.compile(r"(\S+)(?:\s+(\S+))?(?:\s+(.*))?")
-_COMMENT = re.compile(r"(?:^|\s)#")  # a # within a URL is a fragment, not a comment
+COMMENT = re.compile(r"(?:^|\s)#")  # a # within a URL is a fragment, not a comment
 
 
 class ExclusionKind(StrEnum):
@@ -114,7 +114,7 @@ def parse_exclusions(text: str, source: str) -> ExclusionRules:
     rules: list[ExclusionRule] = []
     problems: list[str] = []
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
-        comment = _COMMENT.search(line)
+        comment = COMMENT.search(line)
         statement = line[: comment.start()].strip() if comment else line.strip()
         if not statement:
             continue

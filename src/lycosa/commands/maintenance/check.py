@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,7 @@ def check_workspace(root: str, *, deep: bool = False, clock: Clock | None = None
         *_vectors(storage),
         *_configuration(workspace),
         *_notes(storage),
-        *_foreign(storage),
+        *_foreign(storage, _named_files(workspace.root)),
         *(_on_disk(storage, (clock or SystemClock()).now_ms()) if storage.on_disk else ()),
     )
 
@@ -250,10 +250,21 @@ def _object(content: bytes) -> dict[str, Any]:
     return document
 
 
-def _foreign(storage: Storage) -> Iterator[Finding]:
+def _named_files(root: str) -> set[str]:
+    """Return the first folders, or names, of files in a workspace that lycosa.toml names."""
+    try:
+        config = read_config(root, bad={})
+    except (ConfigError, OSError):  # reported by `_configuration`
+        return set()
+    files = [each.seed_file for each in config.collection]
+    files += [config.fetch.ca_file, config.crawl.exclusions]
+    return {os.path.relpath(file, root).split(os.sep)[0] for file in files if file}
+
+
+def _foreign(storage: Storage, named: Container[str]) -> Iterator[Finding]:
     what, remedy = "not part of a workspace", "it is ignored; delete it if you do not need it"
     for name in storage.names("."):
-        if name not in _TOP:
+        if name not in _TOP and name not in named:
             yield Finding(WARNING, name, what, remedy)
     for top, pattern in _FILES.items():
         for path in storage.files_below(top):

@@ -20,6 +20,7 @@ from lycosa.crawl.state.task import Job
 from lycosa.fetch.connect_to import find_override, parse_connect_to
 from lycosa.fetch.guard import is_public
 from lycosa.store.workspace import Workspace
+from lycosa.url.exclusions import COMMENT
 from lycosa.url.normalise import normalise, typed_url
 from lycosa.url.rules import Rules
 from lycosa.url.scope import url_origin
@@ -44,8 +45,8 @@ def read_seeds(path: str) -> list[str]:
         ) from None
     seeds = []
     for number, line in enumerate(text.splitlines(), 1):
-        seed = line.split(" #")[0].strip()
-        if not seed or seed.startswith("#"):
+        seed = COMMENT.split(line, maxsplit=1)[0].strip()
+        if not seed:
             continue
         try:
             normalise(typed_url(seed))

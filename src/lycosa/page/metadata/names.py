@@ -12,7 +12,10 @@ MAX_NAME, MAX_WORDS = 100, 8
 
 _BY = lazy_pattern(
     r"\A(?:(?:written |posted |submitted )?by\s*[:：]?\s+(?=\S)"
-    r"|(?:by|authors?|written by|text|von|par|por|di|автор|作者|文|记者)\s*[:：]\s*)",
+    r"|(?:بقلم|מאת|โดย)\s*:?\s+"
+    r"|(?:by|authors?|written by|text|von|par|por|di|autor(?:a|en|es|in)?|aut(?:eur|ore)|penulis"
+    r"|oleh|yazan|tác giả|автор|муаллиф|зохиогч|συντάκτης|作者|文|记者|記者|글|الكاتب|نویسنده|تحریر"
+    r"|لیکوال|लेखक|ผู้เขียน)\s*[:：]\s*)",
     re.IGNORECASE,
 )
 _AROUND = " ,;:\"'“”|•·–—»/-"

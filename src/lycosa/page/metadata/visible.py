@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from lycosa.core.patterns import lazy_pattern
+from lycosa.page.dates import MONTH, WORD, YEAR_BEFORE
 from lycosa.page.html.tree import Node
 from lycosa.page.metadata.bounds import clean
 from lycosa.page.metadata.names import MAX_NAME, author_names
@@ -35,13 +36,15 @@ _BYLINE = lazy_pattern(
     r"\s*:?\s+(?P<name>\S.*)",
     re.IGNORECASE,
 )
-_MONTH = r"[^\W\d_][^\s\d.,;:()/|-]{1,20}"  # in any language
 _DATE = lazy_pattern(
-    rf"\b(?:{_MONTH}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}}"
-    rf"|\d{{1,2}}(?:st|nd|rd|th|er|º)?\.?[\s-](?:de\s+)?{_MONTH}\.?,?[\s-](?:del?\s+)?\d{{4}}"
-    r"|\d{4}\s?[-/.年년]\s?\d\d?\s?[-/.月월]\s?\d\d?日?|\d{4}\s+оны\s+\d\d?\s+сарын\s+\d\d?"
+    rf"\b(?:{WORD}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}}"
+    rf"|\d{{1,2}}(?:st|nd|rd|th|er|º)?\.?[\s-](?:de\s+)?{MONTH}\.?,?[\s-](?:del?\s+|соли\s+)?\d{{4}}"
+    r"|\d{4}\s+оны\s+\d\d?(?:-р)?\s+сарын\s+\d\d?"
+    rf"|\d{{4}}{YEAR_BEFORE}(?:\d\d?[\s-]{MONTH}|{WORD}\.?\s+\d\d?)"
     r"|\d\d?\s+tháng\s+\d\d?,?\s+(?:năm\s+)?\d{4}|\d\d?\.\s?\d\d?\.\s?\d{4}"
-    r"|\d\d?/\d\d?/\d{4})(?!\d)",
+    r"|\d\d?/\d\d?/\d{4})(?!\d)"
+    # after a Chinese, Japanese or Korean word without a space
+    r"|(?<![A-Za-z\d_./-])\d{4}\s?[-/.年년]\s?\d\d?\s?[-/.月월]\s?\d\d?(?!\d)日?",
     re.IGNORECASE,
 )
 _OTHER_DATE = lazy_pattern(
