@@ -250,6 +250,7 @@ def test_init_writes_a_configuration_that_crawl_reads(
         (("crawl", "--seeds", "missing.txt"), "missing.txt cannot be read"),
         (("crawl", "http://h.example/", "--depth", "-1"), "--depth"),
         (("reparse", "--since", "yesterday"), "is not a date"),
+        (("changes", "--since", "yesterday"), "is neither a date nor an age"),
         (("nonsense",), "nonsense"),
     ],
 )

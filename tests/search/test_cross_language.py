@@ -253,6 +253,16 @@ def test_language_of_a_short_query(root: str, text: str, language: str) -> None:
     )
 
 
+def test_phrases_of_tables_tell_the_language_of_a_query(tmp_path: Path) -> None:
+    corpus = Corpus(str(tmp_path / "w"))
+    table = tmp_path / "en-zh.tsv"
+    table.write_text("rubber duck\t橡皮鸭\n", encoding="utf-8")
+    add_dictionary(corpus.root, table)
+    sources = tables_of(corpus.root).sources
+    holding = {"en": 0.0, "de": 5.0}
+    assert query_language(parse_query("rubber duck"), ["de", "zh"], sources, holding) == "en"
+
+
 def test_open_searcher_uses_added_and_removed_tables(root: str, tmp_path: Path) -> None:
     searcher = Searcher(root)
     assert "de.test/fluss" not in short_urls(ask(searcher, "stream", "de"))

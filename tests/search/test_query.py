@@ -76,6 +76,14 @@ def both(*texts: str) -> ClauseGroup:
         ("std::vector a:b", ParsedQuery(words("std::vector", "a:b"))),
         ("a OR b", ParsedQuery((either("a", "b"),))),
         ("a b OR c | d e", ParsedQuery((Clause("a"), either("b", "c", "d"), Clause("e")))),
+        (
+            "a b|c||d e|",
+            ParsedQuery((Clause("a"), either("b", "c", "d"), Clause("e"), Clause("|"))),
+        ),
+        (
+            "link:http://x.org/?a|b",
+            ParsedQuery((), (), (Restriction("link", "http://x.org/?a|b"),)),
+        ),
         ("a AND b", ParsedQuery(words("a", "b"))),
         ("OR gate", ParsedQuery(words("OR", "gate"))),
         ("gate OR", ParsedQuery(words("gate", "OR"))),

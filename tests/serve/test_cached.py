@@ -337,6 +337,7 @@ def test_versions_command_lists_compares_and_extracts(root: str) -> None:
     assert [each["number"] for each in document["versions"]] == [1, 2, 3]
     assert "-Second block.\n+Another block.\n" in versions(URL, "--diff", "3", "1").stdout
     assert "Second block." in versions(URL, "--text", "--at", "2").stdout
+    assert str(versions(URL, "--at", "2").exception) == "--at requires --text"
     assert versions(URL, "--diff", "3", "9").exception is not None
     assert versions("http://a.example/secret/page").exception is not None
 

@@ -239,6 +239,14 @@ def test_checks_of_a_host_keep_its_pause_and_their_intervals() -> None:
     assert 20 * 58 <= len(request_times) <= 20 * 61
 
 
+def test_a_shorter_interval_takes_effect_before_the_next_check_of_the_longer_one() -> None:
+    world = simulated(lambda url, at: FINE, sites(1), MINUTE, every="1d")
+    assert len(world.visits) == 1
+    world.checker.watch([monitor(url, every="30s") for url in sites(1)])
+    world.run(3 * MINUTE)
+    assert len(world.visits) == 5
+
+
 def test_simulated_day_of_noise_gives_no_alert() -> None:
     """The noise is lost packets, resets, slow responses and short gaps."""
     events, notices, checks, failed = day_of_noise(seed=20_261_122, monitors=15)

@@ -124,7 +124,11 @@ def start_of(text: str) -> datetime:
 
     if "-" in text:
         return datetime.fromtimestamp(date_ms(text) / 1000, UTC)
-    return datetime.fromtimestamp(max(time.time() - parse_duration_ms(text) / 1000, 0), UTC)
+    try:
+        age_ms = parse_duration_ms(text)
+    except UsageError:
+        raise UsageError(f"{text!r} is neither a date nor an age: write 2026-11-21 or 7d") from None
+    return datetime.fromtimestamp(max(time.time() - age_ms / 1000, 0), UTC)
 
 
 def _complete(name: str) -> Callable[[typer.Context, str], list[str]]:

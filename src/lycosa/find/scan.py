@@ -21,7 +21,7 @@ import polars as pl
 from lycosa.matching.matches import StoredMatch
 from lycosa.matching.normalise import Folded, Folding, fold
 from lycosa.matching.page_watcher import MAX_POSITIONS, context_of
-from lycosa.matching.patterns import PatternSet
+from lycosa.matching.patterns import FEW, PatternSet
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.visible import is_removed
 from lycosa.url.site_name import SiteScope
@@ -30,6 +30,7 @@ _SIGNS = frozenset(r"\.+*?()|[]{}^$#&-~")
 _SEVERAL = "".join(
     letter for letter in map(chr, range(0x80, 0x1_0000)) if len(letter.casefold()) > 1
 )
+_MAX_PREFIX = 200  # characters of a text in a regular expression, whose size is limited
 _FOLDED_AT_ONCE = 30_000  # characters: their folded text fits into the processor's cache
 _KEY = ("collection", "host_key", "url_key")
 _COLUMNS = (*_KEY, "url", "fetched_at", "text")
@@ -98,6 +99,8 @@ class Scan:
 
     def _candidates(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the pages that may contain a text."""
+        if len(self._texts) > FEW:  # polars tests one text after the other, the automaton all
+            return frame
         text = pl.col("text")
         if not self._folding:
             return frame.filter(
@@ -152,7 +155,7 @@ def _any_case(folded: Sequence[str]) -> str:
     with others are always candidates.
     """
     letters = (
-        "".join(f"\\{letter}" if letter in _SIGNS else letter for letter in each)
+        "".join(f"\\{letter}" if letter in _SIGNS else letter for letter in each[:_MAX_PREFIX])
         for each in folded
         if each
     )

@@ -23,6 +23,7 @@ from lycosa.text.segmented import (
 from lycosa.text.spaceless import PartsAnalyzer
 
 MAX_KEY = 8  # terms
+MAX_PHRASE = 4  # words that are looked up together
 
 
 class TranslationTerm(NamedTuple):

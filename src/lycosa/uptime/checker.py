@@ -90,6 +90,8 @@ class Checker:
         for place, url in enumerate(new):
             self._identities[url] = self._hooks.identify(url)
             self._plan(url, now + place * _FIRST_SPREAD_MS)
+        for url in self.monitors.keys() & before:  # the interval may be shorter now
+            self._plan_earlier(url, now + self.monitors[url].every)
         self._detector.watch(self.monitors)
         self._notifier.watch(self.monitors)
         return set(new)

@@ -9,6 +9,7 @@ import typer
 from lycosa.cli.options import InWorkspace
 from lycosa.cli.output import Output, note
 from lycosa.core.dataclass import dataclass
+from lycosa.core.errors import UsageError
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def command(
     url: Annotated[str, typer.Argument(metavar="URL", help="URL of the page.")],
 ) -> Output:
     """List archived versions of a page, or compare two of them."""
+    if choice.at and not choice.text:
+        raise UsageError("--at requires --text")
     workspace = where.open()
     if choice.diff is not None:
         comparison = workspace.archive.compare(url, *choice.diff)

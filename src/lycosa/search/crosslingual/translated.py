@@ -13,14 +13,20 @@ from lycosa.core.dataclass import dataclass
 from lycosa.search.query.query import Clause, ParsedQuery, clauses
 from lycosa.text.analyze import Analysis, Analyzer, Unit
 from lycosa.translation.source import MAX_TRANSLATIONS, Sources, Translation, best
-from lycosa.translation.terms import bare, has_parts, phrase_key, unit_keys, written_key
+from lycosa.translation.terms import (
+    MAX_PHRASE,
+    bare,
+    has_parts,
+    phrase_key,
+    unit_keys,
+    written_key,
+)
 
 # Calibrated with bench/across.py --dev.
 PART_WEIGHT = 0.6  # of translations of a part of a word (a character, a syllable)
 GUESS_WEIGHT = 0.7  # of translations of words that look or sound alike
 TYPED_WEIGHT = 1.0  # of the word as typed
 UNSURE = 0.4  # weight of the best translation below which similar words are looked up too
-MAX_PHRASE = 4  # words that are looked up together
 
 # Linking elements of compounds (Duden, Fugenelement; Algemene Nederlandse Spraakkunst 12.3;
 # Svenska Akademiens grammatik 2, §26).

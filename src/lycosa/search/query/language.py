@@ -12,7 +12,7 @@ from lycosa.search.query.query import ParsedQuery, clauses
 from lycosa.text import ngrams
 from lycosa.text.analyze import Analysis
 from lycosa.translation.source import PIVOT, Sources
-from lycosa.translation.terms import unit_keys
+from lycosa.translation.terms import MAX_PHRASE, phrase_key, unit_keys
 
 _SCRIPTS = tuple(
     (re.compile(f"[{ranges}]"), frozenset(languages.split()))
@@ -81,7 +81,17 @@ def query_language(
             unit for clause in clauses(parsed.required) for unit in analyzer.units(clause.text)
         ]
         keys = [[*whole, *parts] for whole, parts in (unit_keys(analyzer, unit) for unit in units)]
-        in_tables = sum(any(sources.knows(key, language, others) for key in each) for each in keys)
-        return in_tables, (holding or {}).get(language, 0), language == named, order[language]
+        in_tables = {
+            place
+            for place, each in enumerate(keys)
+            if any(sources.knows(key, language, others) for key in each)
+        }
+        for count in range(2, MAX_PHRASE + 1):
+            for first in range(len(units) - count + 1):
+                places = range(first, first + count)
+                phrase = phrase_key(units[first : first + count])
+                if not in_tables.issuperset(places) and sources.knows(phrase, language, others):
+                    in_tables.update(places)
+        return len(in_tables), (holding or {}).get(language, 0), language == named, order[language]
 
     return max(candidates, key=rank)

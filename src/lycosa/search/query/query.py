@@ -279,12 +279,16 @@ class _Reader:
             return None
         return clause
 
-    def _word_end(self, start: int) -> int:
-        """Return the end of a word: a space, or a parenthesis that closes an earlier one."""
+    def _word_end(self, start: int, *, is_value: bool = False) -> int:
+        """Return the end of a word, or of bars: a space, a bar, or a parenthesis that closes an
+        earlier one. Values of operators may contain bars, as URLs do.
+        """
         opened = 0
         for place in range(start, len(self._text)):
             letter = self._text[place]
             if letter.isspace():
+                return place
+            if not is_value and (letter == "|") != (self._text[start] == "|"):
                 return place
             if self._depth and letter == "(":
                 opened += 1
@@ -311,7 +315,7 @@ class _Reader:
         if start < len(text) and text[start] in _CLOSING:
             value, end = _quoted(text, start)
         else:
-            end = self._word_end(start)
+            end = self._word_end(start, is_value=True)
             value = text[start:end]
         assert operator.read is not None
         name = operator.names[0]
