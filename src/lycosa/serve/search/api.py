@@ -20,7 +20,12 @@ from lycosa.commands.inspection.passages import (
 )
 from lycosa.commands.inspection.passages import MAX_COUNT as MAX_PASSAGES
 from lycosa.commands.inspection.passages import chunks as page_chunks
-from lycosa.commands.inspection.search import known_facets, search_answer
+from lycosa.commands.inspection.search import (
+    host_filter,
+    known_facets,
+    language_filter,
+    search_answer,
+)
 from lycosa.commands.models import WorkspaceStatus
 from lycosa.commands.search_models import ChunkList, PassagesResult, SearchAnswer
 from lycosa.core.errors import UsageError
@@ -31,7 +36,6 @@ from lycosa.search.presentation.results import FACETS, PER_HOST
 from lycosa.search.query.term_statistics import TermsReport, TermsRequest, workspace_terms
 from lycosa.serve.services import ServicesDep
 from lycosa.serve.web.problems import ERRORS, NOT_FOUND
-from lycosa.url.languages import language_code
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_COUNT = 100
@@ -56,6 +60,14 @@ class PageFilters(BaseModel):
     lang: str = Field("", max_length=16, description="Only pages in this language.")
     site: str = Field("", max_length=255, description="Only pages of this host.")
     collection: str = Field("", max_length=64, description="Only pages of this collection.")
+
+    def language(self) -> str:
+        """Return the ISO 639 code of the language; "" without one. Raises UsageError."""
+        return language_filter(self.lang)
+
+    def host(self) -> str:
+        """Return the host of the site; "" without one. Raises UsageError."""
+        return host_filter(self.site) or ""
 
 
 class ResultFilters(PageFilters):
@@ -120,9 +132,9 @@ class SearchParameters(ResultFilters):
             self.q,
             count=self.n,
             offset=self.offset,
-            language=self.lang or None,
+            language=self.language() or None,
             collection=self.collection or None,
-            host=self.site or None,
+            host=self.host() or None,
             order=self.sort,
             per_host=self.per_host,
             folded=self.fold,
@@ -150,8 +162,8 @@ class TermsParameters(PageFilters):
         """Return the count that the parameters describe."""
         return TermsRequest(
             self.n,
-            language_code(self.lang) or self.lang,
-            self.site,
+            self.language(),
+            self.host(),
             self.collection,
             _ms(self.since),
             _ms(self.until),
@@ -200,9 +212,9 @@ class PassageParameters(PageFilters):
             self.n,
             self.tokens,
             self.budget,
-            self.lang,
+            self.language(),
             self.collection,
-            self.site,
+            self.host(),
             self.ranking,
         )
 
