@@ -31,6 +31,7 @@ from lycosa.cli.main import COMMANDS, load_command
 from lycosa.cli.output import json_text
 from lycosa.core.errors import UsageError, WorkError, WorkspaceError
 from lycosa.core.parameters import Duration
+from lycosa.export.chunks.files import ChunkOptions
 from lycosa.processes.threads import StopFlag, Stoppable
 from tests.cli.conftest import run_here, small_site
 
@@ -297,6 +298,8 @@ def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
         ws.search("x")
     with pytest.raises(LycosaError, match="is not a workspace"):
         ws.search("x")
+    with pytest.raises(WorkspaceError, match="is not a workspace"):
+        Workspace(__file__).search("x")
     with pytest.raises(UsageError, match="choose host"):
         ws.crawl("http://127.0.0.1/", scope="planet")
     with pytest.raises(UsageError, match="not a duration"):
@@ -313,6 +316,7 @@ def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
     [
         lambda ws: ws.crawl(collection=""),
         lambda ws: ws.crawl(workers=0),
+        lambda ws: ws.crawl("http://127.0.0.1/", workers="2"),
         lambda ws: ws.crawl(address="10.0.0.1:6379"),
         lambda ws: ws.maintenance.rank(address="10.0.0.1:6379"),
         lambda ws: ws.add(),
@@ -346,6 +350,11 @@ def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
         lambda ws: ws.sites.audit(None),
         lambda ws: ws.sites.audit("127.0.4.3", large_bytes="1MB"),
         lambda ws: ws.sql(None),
+        lambda ws: ws.export.library("xml", "out", language="english"),
+        lambda ws: ws.export.warc("out", language="english"),
+        lambda ws: ws.export.chunks("out", ChunkOptions(max_tokens="200")),
+        lambda ws: ws.maintenance.duplicates(-1),
+        lambda ws: ws.maintenance.exclude(None),
     ],
 )
 def test_wrong_parameters_are_usage_errors(root: Path, call: Callable[[Any], object]) -> None:
@@ -376,6 +385,18 @@ def test_a_period_starts_at_a_day_or_a_time(root: Path) -> None:
     for since in (date(2026, 1, 1), datetime(2026, 1, 1, tzinfo=EAST)):
         assert len(ws.sites.changes(since)) == 2
         assert ws.watches.matches(since=since).total == 0
+
+
+def test_an_error_of_a_callback_ends_the_crawl(site: str, tmp_path: Path) -> None:
+    def fail(value: object) -> None:
+        raise ValueError("a callback failed")
+
+    ws = Workspace(tmp_path / "w", QUICK)
+    with pytest.raises(ValueError, match="a callback failed"):
+        ws.crawl(site, delay=0, on_page=fail)
+    with pytest.raises(ValueError, match="a callback failed"):
+        list(ws.crawl_iter(site, delay=0, on_page=fail))
+    assert ws.crawl(site, delay=0).replayed > 0
 
 
 def test_a_workspace_is_pickled_after_a_search(root: Path) -> None:

@@ -261,6 +261,7 @@ class Maintenance(Part):
         """Return duplicate pages (`collection`, `url`, `canonical_of`), after `rank`."""
         from lycosa.graph.generation import current_duplicates
 
+        whole_number("count", count)
         rows = current_duplicates(self._store()).head(count)
         return rows.select("collection", "url", "canonical_of").to_dicts()
 
@@ -296,4 +297,6 @@ class Maintenance(Part):
         """
         from lycosa.commands.maintenance.exclude import exclude_and_purge
 
-        return exclude_and_purge(self._root, self._workspace.config(), rules, remove=purge)
+        return exclude_and_purge(
+            self._root, self._workspace.config(), texts("rules", rules), remove=purge
+        )
