@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
@@ -28,8 +29,10 @@ from lycosa.api.options import (
 from lycosa.api.streams import PageStream
 from lycosa.cli.main import COMMANDS, load_command
 from lycosa.cli.output import json_text
-from lycosa.core.errors import UsageError, WorkspaceError
+from lycosa.core.errors import UsageError, WorkError, WorkspaceError
 from lycosa.core.parameters import Duration
+from lycosa.export.chunks.files import ChunkOptions
+from lycosa.processes.threads import StopFlag, Stoppable
 from tests.cli.conftest import run_here, small_site
 
 EXAMPLES = re.findall(
@@ -38,6 +41,7 @@ EXAMPLES = re.findall(
     re.DOTALL,
 )
 QUICK = ("crawl.patience=0", "index.heap=15MiB")
+EAST = timezone(timedelta(hours=5, minutes=30))
 SLOW = ("collection.delay=2m", "collection.courtesy_factor=0")
 
 
@@ -120,6 +124,55 @@ def test_a_stream_is_an_asynchronous_iterator_and_raises_errors(site: str, tmp_p
         next(ws.crawl_iter(site, scope="planet"))
 
 
+def test_an_asynchronous_reader_can_be_cancelled_without_losing_pages(
+    site: str, tmp_path: Path
+) -> None:
+    async def read(stream: PageStream[Any]) -> list[str]:
+        titles = []
+        while True:
+            try:
+                titles.append((await asyncio.wait_for(anext(stream), 0.01)).title)
+            except TimeoutError:
+                await asyncio.sleep(0.05)
+            except StopAsyncIteration:
+                return titles
+
+    ws = Workspace(tmp_path / "w", QUICK)
+    assert len(asyncio.run(read(ws.crawl_iter(site, delay=0)))) == 2
+
+
+def test_closing_a_stream_ends_waiting_readers(tmp_path: Path) -> None:
+    def run(put: Callable[[int], None], started: Callable[[StopFlag], None]) -> None:
+        flag = StopFlag()
+        started(flag)
+        put(1)
+        flag.wait(60)
+        raise WorkError("the disk is full")
+
+    async def read(stream: PageStream[int]) -> list[list[int]]:
+        async def items() -> list[int]:
+            return [item async for item in stream]
+
+        async with stream:
+            readers = [asyncio.create_task(items()) for _ in range(3)]
+            await asyncio.sleep(0.2)
+            with pytest.raises(WorkError, match="disk is full"):
+                await asyncio.to_thread(stream.close)
+            return await asyncio.wait_for(asyncio.gather(*readers), 10)
+
+    assert sorted(asyncio.run(read(PageStream(run)))) == [[], [], [1]]
+
+
+def test_a_stream_calls_the_functions_of_its_caller(site: str, tmp_path: Path) -> None:
+    urls: list[str] = []
+    workers: list[Stoppable] = []
+    stream = Workspace(tmp_path / "w", QUICK).crawl_iter(
+        site, delay=0, on_page=lambda page: urls.append(page.url), on_start=workers.append
+    )
+    assert [page.url for page in stream] == urls
+    assert len(workers) == 1
+
+
 @pytest.mark.parametrize("delay", [0, 0.01, "10ms", timedelta(milliseconds=10)])
 def test_hunt_accepts_a_single_seed_and_all_forms_of_delays(
     delay: Duration, site: str, tmp_path: Path
@@ -141,6 +194,8 @@ def test_results_are_a_sequence_of_hits_with_texts(site: str, root: Path) -> Non
     assert eyes.main_text in eyes.text != ""
     assert eyes.main_text.startswith("A compound eye sees movement")
     assert results[0].explanation is not None
+    assert results[:1] == [results[0]]
+    assert isinstance(results, Sequence)
     html = results._repr_html_()
     assert "&lt;script&gt;" in html
     assert "<script>" not in html
@@ -243,6 +298,8 @@ def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
         ws.search("x")
     with pytest.raises(LycosaError, match="is not a workspace"):
         ws.search("x")
+    with pytest.raises(WorkspaceError, match="is not a workspace"):
+        Workspace(__file__).search("x")
     with pytest.raises(UsageError, match="choose host"):
         ws.crawl("http://127.0.0.1/", scope="planet")
     with pytest.raises(UsageError, match="not a duration"):
@@ -259,6 +316,7 @@ def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
     [
         lambda ws: ws.crawl(collection=""),
         lambda ws: ws.crawl(workers=0),
+        lambda ws: ws.crawl("http://127.0.0.1/", workers="2"),
         lambda ws: ws.crawl(address="10.0.0.1:6379"),
         lambda ws: ws.maintenance.rank(address="10.0.0.1:6379"),
         lambda ws: ws.add(),
@@ -284,6 +342,19 @@ def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
         lambda ws: ws.statistics.hosts(-1),
         lambda ws: ws.statistics.names("pages"),
         lambda ws: ws.watches.matches(count=-1),
+        lambda ws: ws.pages(collection="unknown"),
+        lambda ws: ws.pages(language="english"),
+        lambda ws: ws.texts.chunks("example.org", max_tokens="200"),
+        lambda ws: ws.texts.passages("moths", budget="200"),
+        lambda ws: ws.archive.text(None),
+        lambda ws: ws.sites.audit(None),
+        lambda ws: ws.sites.audit("127.0.4.3", large_bytes="1MB"),
+        lambda ws: ws.sql(None),
+        lambda ws: ws.export.library("xml", "out", language="english"),
+        lambda ws: ws.export.warc("out", language="english"),
+        lambda ws: ws.export.chunks("out", ChunkOptions(max_tokens="200")),
+        lambda ws: ws.maintenance.duplicates(-1),
+        lambda ws: ws.maintenance.exclude(None),
     ],
 )
 def test_wrong_parameters_are_usage_errors(root: Path, call: Callable[[Any], object]) -> None:
@@ -307,6 +378,32 @@ def test_a_version_is_named_by_number_or_time(site: str, root: Path) -> None:
     newest = archive.text(site)
     later = datetime.now(timezone(timedelta(hours=-12)))
     assert archive.text(site, 1) == archive.text(site, later) == newest
+
+
+def test_a_period_starts_at_a_day_or_a_time(root: Path) -> None:
+    ws = Workspace(root)
+    for since in (date(2026, 1, 1), datetime(2026, 1, 1, tzinfo=EAST)):
+        assert len(ws.sites.changes(since)) == 2
+        assert ws.watches.matches(since=since).total == 0
+
+
+def test_an_error_of_a_callback_ends_the_crawl(site: str, tmp_path: Path) -> None:
+    def fail(value: object) -> None:
+        raise ValueError("a callback failed")
+
+    ws = Workspace(tmp_path / "w", QUICK)
+    with pytest.raises(ValueError, match="a callback failed"):
+        ws.crawl(site, delay=0, on_page=fail)
+    with pytest.raises(ValueError, match="a callback failed"):
+        list(ws.crawl_iter(site, delay=0, on_page=fail))
+    assert ws.crawl(site, delay=0).replayed > 0
+
+
+def test_a_workspace_is_pickled_after_a_search(root: Path) -> None:
+    ws = Workspace(root, QUICK)
+    ws.search("moths")
+    copy = pickle.loads(pickle.dumps(ws))
+    assert (copy.root, copy.settings) == (ws.root, ws.settings)
 
 
 @pytest.mark.parametrize(

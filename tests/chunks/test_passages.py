@@ -169,7 +169,7 @@ def test_the_command_prints_passages(site: tuple[str, str]) -> None:
         (["--budget", "100", "x"], "need --passages"),
         (["--passages", "--max-tokens", "3", "x"], "from 16 to 4000"),
         (["--passages", "-n", "500", "x"], "from 1 to 100"),
-        (["--passages", "--budget", "-1", "x"], "too small"),
+        (["--passages", "--budget", "-1", "x"], "at least 0"),
     ],
 )
 def test_wrong_options_are_refused(site: tuple[str, str], words: list[str], problem: str) -> None:

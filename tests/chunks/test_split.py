@@ -7,10 +7,12 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import accumulate
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from icu4py.breakers import WordBreaker
 
 from lycosa.chunks.split import Chunk, blocks_of, plain_text, split_page
 from lycosa.chunks.tokens import MIN_LIMIT, ChunkBudget, budget_of, estimated_tokens
@@ -144,6 +146,23 @@ def test_sentences_are_not_split_in_any_language(language: str) -> None:
     )
     assert len(chunks) > 10
     assert complete >= 0.9 * len(chunks)
+
+
+def test_links_are_not_cut() -> None:
+    link = "[relative (link)](http://127.0.0.1:9731/other/page.html?a=1&b=%282%29)"
+    text = f"A note[1](http://127.0.0.1:9731/doc.html#fn1). See {link} and {link} there."
+    chunks = split_page(URL, text, ChunkBudget(40))
+    assert len(chunks) > 2
+    assert sum(chunk.text.count(link) for chunk in chunks) == 2
+
+
+@pytest.mark.parametrize("limit", [MIN_LIMIT, 40])
+def test_words_are_not_cut_in_scripts_without_spaces(limit: int) -> None:
+    text = "ผีเสื้อกลางคืนเป็นแมลงที่บินในเวลากลางคืน มันชอบแสงไฟ"
+    chunks = split_page(URL, text, ChunkBudget(limit), "th")
+    words = {*accumulate([0, *map(len, WordBreaker(text, "th"))])}
+    assert len(chunks) > 1
+    assert all(text.index(chunk.text) in words for chunk in chunks)
 
 
 def test_text_without_boundaries_is_split() -> None:

@@ -154,7 +154,11 @@ def test_a_plugin_that_returns_a_wrong_value_is_switched_off(
     assert plugins.has(name)
     assert plugins.call(name, **arguments) == []
     assert not plugins.has(name)
-    assert f"plug-in wrong is switched off: {name} raised" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"plug-in wrong is switched off: {name} raised" in error
+    assert f"(its result is wrong; {__file__}:" in error
+    plugins.call(name, **arguments)
+    assert not capsys.readouterr().err
 
 
 _VALUES = {"label": "x", "number": 3, "share": 0.5, "loud": True}

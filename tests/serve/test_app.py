@@ -292,6 +292,13 @@ def test_invalid_parameters_are_named_in_the_problem(
     assert [fault["parameter"] for fault in problem["faults"]] == [wrong]
 
 
+@pytest.mark.parametrize("path", ["search", "passages", "terms"])
+def test_unknown_languages_and_sites_are_refused(client: Client, path: str) -> None:
+    for filters in ({"lang": "english"}, {"site": "[::1"}):
+        problem = client.get(f"/api/v1/{path}", {"q": "spider", **filters}).json()
+        assert problem["status"] == 422
+
+
 def test_unknown_paths_are_not_found(client: Client) -> None:
     problem = client.get("/api/v1/nothing", headers=HTML)
     assert (problem.status_code, problem.headers["content-type"]) == (
@@ -466,5 +473,11 @@ def test_terms_api_counts_terms_by_language_and_time(client: Client) -> None:
     answer = client.get("/api/v1/terms", {"lang": "en", "n": 5}).json()
     assert (len(answer["terms"]), {term["language"] for term in answer["terms"]}) == (5, {"en"})
     assert answer["pages"] == answer["languages"]["en"] > 3
+    host = client.get("/api/v1/search", {"q": "spider", "n": 1}).json()["hits"][0]["host"]
+    of_site = [
+        client.get("/api/v1/terms", {"site": site}).json()["pages"]
+        for site in (host, f"https://{host}/page")
+    ]
+    assert of_site[0] == of_site[1] > 0
     assert client.get("/api/v1/terms", {"since": "2100-01-01"}).json()["terms"] == []
     assert client.get("/api/v1/terms", {"since": "soon"}).status_code == 422

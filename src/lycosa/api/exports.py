@@ -8,6 +8,7 @@ from typing import Any, BinaryIO, TypedDict, Unpack
 
 from lycosa.api.groups import Part
 from lycosa.api.options import accepts
+from lycosa.commands.inspection.search import language_filter
 from lycosa.commands.maintenance.export import (
     BulkOptions,
     LibraryOptions,
@@ -22,7 +23,7 @@ from lycosa.export.archives.warc import WarcReport, WarcSelection, export_warc
 from lycosa.export.bulk.actions import BulkSelection
 from lycosa.export.bulk.bulk import BulkReport, export_jsonl
 from lycosa.export.chunks.files import ChunkOptions, ChunkReport, export_chunks
-from lycosa.export.library.editions import LibrarySelection
+from lycosa.export.library.editions import UNKNOWN, LibrarySelection
 from lycosa.export.library.library import LibraryReport
 from lycosa.export.markdown.pages import MarkdownReport, export_llms, export_markdown
 from lycosa.export.mirror.mirror import MirrorReport, export_mirror
@@ -41,7 +42,7 @@ class CaptureArguments(TypedDict, total=False):
 
 
 class Exports(Part):
-    """Exports of a workspace. Dates are UTC. An unknown collection is a UsageError."""
+    """Exports of a workspace. Dates are UTC. Unknown collections and languages are UsageErrors."""
 
     def library(
         self,
@@ -61,6 +62,8 @@ class Exports(Part):
         """
         self._store(collection)
         days = calendar_day("since", since), calendar_day("until", until)
+        if language != UNKNOWN:
+            language = language_filter(language)
         selection = LibrarySelection(language, collection, *days, options.full)
         return export_pages(self._root, self._workspace.config(), kind, target, selection, options)
 
@@ -169,5 +172,5 @@ class Exports(Part):
 def _selection(captures: CaptureArguments) -> WarcSelection:
     values: dict[str, Any] = {**captures}
     whole_number("since", values.get("since"))
-    site = values.pop("site", "")
-    return WarcSelection(**values, site=site_name(site) if site else None)
+    site, language = values.pop("site", ""), language_filter(values.pop("language", ""))
+    return WarcSelection(**values, language=language, site=site_name(site) if site else None)

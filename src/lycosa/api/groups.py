@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lycosa.core.parameters import calendar_day, texts, whole_number
+from lycosa.core.parameters import moment, texts, whole_number
 
 if TYPE_CHECKING:
     from lycosa.api.workspace import Workspace
@@ -177,18 +177,21 @@ class Watches(Part):
         self,
         watch: str = "",
         *,
-        since: datetime | None = None,
+        since: date | None = None,
         site: str = "",
         count: int | None = None,
         every: bool = False,
     ) -> MatchList:
-        """Return matches, newest first; `every`: of older versions of a page too."""
+        """Return matches, newest first; `every`: of older versions of a page too.
+
+        `since`: a day or time, UTC without a zone.
+        """
         from lycosa.commands.feature_models import MatchList
         from lycosa.watch.watches import matches
 
-        calendar_day("since", since)
+        start = None if since is None else moment("since", since)
         most = whole_number("count", count)
-        rows, total = matches(self._root, watch, since=since, site=site, most=most, every=every)
+        rows, total = matches(self._root, watch, since=start, site=site, most=most, every=every)
         return MatchList(total, rows)
 
 
@@ -258,6 +261,7 @@ class Maintenance(Part):
         """Return duplicate pages (`collection`, `url`, `canonical_of`), after `rank`."""
         from lycosa.graph.generation import current_duplicates
 
+        whole_number("count", count)
         rows = current_duplicates(self._store()).head(count)
         return rows.select("collection", "url", "canonical_of").to_dicts()
 
@@ -293,4 +297,6 @@ class Maintenance(Part):
         """
         from lycosa.commands.maintenance.exclude import exclude_and_purge
 
-        return exclude_and_purge(self._root, self._workspace.config(), rules, remove=purge)
+        return exclude_and_purge(
+            self._root, self._workspace.config(), texts("rules", rules), remove=purge
+        )

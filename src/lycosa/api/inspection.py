@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from datetime import datetime
+from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -23,9 +23,9 @@ from lycosa.commands.page_models import (
 from lycosa.core.errors import UsageError
 from lycosa.core.parameters import (
     Duration,
-    calendar_day,
     duration_ms,
     in_utc,
+    moment,
     texts,
     whole_number,
 )
@@ -138,8 +138,8 @@ class ArchivedVersions(Part):
 def _version_name(at: VersionName) -> str:
     """Return the name of a version as text."""
     if isinstance(at, datetime):
-        moment = in_utc(at)
-        return f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03d}"
+        time = in_utc(at)
+        return f"{time:%Y%m%d%H%M%S}{time.microsecond // 1000:03d}"
     return str(at)
 
 
@@ -152,6 +152,7 @@ class Sites(Part):
         """Audit a site: structure, broken links, redirects, duplicates, orphan pages."""
         from lycosa.site.report import Thresholds, report_of
 
+        whole_number("large_bytes", large_bytes)
         thresholds = Thresholds(duration_ms("slow", slow) or 0, large_bytes)
         return report_of(self._root, site, thresholds, self._workspace.config())
 
@@ -165,15 +166,16 @@ class Sites(Part):
             raise UsageError("choose --to URL, --from URL or --broken")
         return links_of(self._root, to, source, broken=broken, site=site)
 
-    def changes(
-        self, since: datetime, *, site: str = "", differences: bool = True
-    ) -> list[PageChange]:
-        """Return new, removed and changed pages, with text differences."""
+    def changes(self, since: date, *, site: str = "", differences: bool = True) -> list[PageChange]:
+        """Return new, removed and changed pages, with text differences.
+
+        `since`: a day or time, UTC without a zone.
+        """
         from lycosa.site.changes import changes_of
 
-        calendar_day("since", since)
+        start = moment("since", since)
         config = self._workspace.config()
-        return changes_of(self._root, config, since, site, differences=differences)
+        return changes_of(self._root, config, start, site, differences=differences)
 
 
 class WorkspaceStatistics(Part):

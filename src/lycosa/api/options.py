@@ -105,6 +105,8 @@ class CrawlArguments(TypedDict, total=False):
     - `on_progress`: called several times a second with the counters.
     - `on_page`: called with each fetched page, not with several workers.
     - `on_start`: called with an object with a method `stop`, which ends the crawl early.
+
+    An error of these functions ends the crawl and is raised.
     """
 
     collection: str

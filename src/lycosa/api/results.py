@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from html import escape
-from typing import Any
+from typing import Any, overload
 
 from lycosa.commands.search_models import SearchAnswer, SearchHit
 
@@ -56,7 +56,7 @@ class Result(SearchHit):
         )
 
 
-class Results(SearchAnswer):
+class Results(SearchAnswer, Sequence[Result]):
     """Search results: a sequence of `Result`, best first."""
 
     def __init__(self, answer: SearchAnswer, root: str) -> None:
@@ -67,7 +67,11 @@ class Results(SearchAnswer):
     def __len__(self) -> int:
         return len(self._results)
 
-    def __getitem__(self, number: int) -> Result:
+    @overload
+    def __getitem__(self, number: int) -> Result: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Result]: ...
+    def __getitem__(self, number: int | slice) -> Result | list[Result]:
         return self._results[number]
 
     def __iter__(self) -> Iterator[Result]:

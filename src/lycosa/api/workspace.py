@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, MutableMapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from lycosa.api.options import (
     CrawlArguments,
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 DEFAULT_ROOT = "lycosa-data"
 DEFAULT_COLLECTION = "default"
 
+_Argument = TypeVar("_Argument")
+
 
 class Workspace:
     """A workspace at a folder or a URL (`s3://…`).
@@ -65,6 +67,9 @@ class Workspace:
 
     def __repr__(self) -> str:
         return f"Workspace({self.root!r})"
+
+    def __reduce__(self) -> tuple[type[Workspace], tuple[str, Settings]]:
+        return Workspace, (self.root, self.settings)  # open indexes cannot be pickled
 
     def config(
         self, collection: str = "", errors: MutableMapping[str, str] | None = None
@@ -134,8 +139,13 @@ class Workspace:
     def pages(self, *, collection: str = "", language: str = "", site: str = "") -> PageTable:
         """Return the stored pages: iterate over them, or call `arrow()` or `polars()`."""
         from lycosa.commands.inspection.pages import PageTable
+        from lycosa.commands.inspection.search import language_filter
+        from lycosa.crawl.session.planning import require_collection
+        from lycosa.store.workspace import Workspace as Store
 
-        return PageTable(self.root, collection, language, site)
+        if collection:
+            require_collection(Store.open(self.root), self.config(), collection)
+        return PageTable(self.root, collection, language_filter(language), site)
 
     def fetch(self, url: str, *, mode: str = "main") -> FetchedPage:
         """Fetch one page: text, Markdown, links, metadata. Stores nothing, and obeys robots.txt.
@@ -201,7 +211,11 @@ class Workspace:
         from lycosa.api.streams import PageStream
 
         def run(put: Callable[[FetchedPage], None], started: Callable[[Stoppable], None]) -> object:
-            listening: CrawlArguments = {**options, "on_page": put, "on_start": started}
+            listening: CrawlArguments = {
+                **options,
+                "on_page": _both(options.get("on_page"), put),
+                "on_start": _both(options.get("on_start"), started),
+            }
             return self.crawl(*urls, **listening)
 
         return PageStream(run)
@@ -337,6 +351,19 @@ class Workspace:
         from lycosa.api.groups import Watches
 
         return Watches(self)
+
+
+def _both(
+    first: Callable[[_Argument], None] | None, second: Callable[[_Argument], None]
+) -> Callable[[_Argument], None]:
+    """Return a function that calls two functions."""
+
+    def call(argument: _Argument) -> None:
+        if first is not None:
+            first(argument)
+        second(argument)
+
+    return call
 
 
 def submission_config(workspace: Workspace, collection: str) -> Config:

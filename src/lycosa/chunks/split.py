@@ -192,8 +192,9 @@ def _cut_section(section: _Section, budget: ChunkBudget, language: str) -> Itera
     starts = _offsets(f"{block}\n\n" for block in section.blocks)
     levels = (
         _line_starts,
-        lambda text: _sentence_starts(text, language),
-        lambda text: _word_starts(text, language),
+        lambda text: _outside_links(text, _sentence_starts(text, language)),
+        lambda text: _outside_links(text, _word_starts(text, language)),
+        lambda text: _offsets(WordBreaker(text, language or "und")),
         lambda text: range(1, len(text)),
     )
     for piece, fits in _parts(_Piece(text), starts, budget):
@@ -303,6 +304,16 @@ def _sentence_starts(text: str, language: str) -> list[int]:
     if language in _TIBETAN:  # ICU finds no sentences there
         return [match.end() for match in _SHAD.finditer(text) if match.end() < len(text)]
     return _offsets(SentenceBreaker(text, language or "und"))
+
+
+def _outside_links(text: str, starts: Sequence[int]) -> Sequence[int]:
+    """Return the places that are not within links of Markdown."""
+    if "](" not in text:
+        return starts
+    inside = {
+        place for link in _LINK.finditer(text) for place in range(link.start() + 1, link.end())
+    }
+    return [start for start in starts if start not in inside]
 
 
 def _word_starts(text: str, language: str) -> list[int]:

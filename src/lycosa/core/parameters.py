@@ -50,6 +50,15 @@ def calendar_day(name: str, value: date | None) -> date | None:
     return in_utc(value).date() if isinstance(value, datetime) else value
 
 
+def moment(name: str, value: date) -> datetime:
+    """Return a time, of a day its start. Raises UsageError."""
+    if isinstance(value, datetime):
+        return value
+    if not isinstance(value, date):
+        raise UsageError(f"{name}: {value!r} is not a date or time")
+    return datetime(value.year, value.month, value.day, tzinfo=UTC)
+
+
 def check_period(
     since: _Time | None, until: _Time | None, shown: Callable[[_Time], str] = str
 ) -> None:

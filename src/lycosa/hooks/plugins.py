@@ -146,11 +146,17 @@ class Plugins:
         return merged
 
     def _switch_off(self, implementation: pluggy.HookImpl, name: str, error: Exception) -> None:
+        if not self._manager.is_registered(implementation.plugin):
+            return  # another thread was faster
         self._manager.unregister(implementation.plugin)
         frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{frame.filename}:{frame.lineno}"
+        if frame.filename == __file__:  # a check
+            code = implementation.function.__code__
+            place = f"its result is wrong; {code.co_filename}:{code.co_firstlineno}"
         print(
             f"plug-in {implementation.plugin_name} is switched off: {name} raised "
-            f"{type(error).__name__}: {error} ({frame.filename}:{frame.lineno})",
+            f"{type(error).__name__}: {error} ({place})",
             file=sys.stderr,
             flush=True,
         )

@@ -82,6 +82,10 @@ def seed_url(text: str) -> str:
     return f"https://{text}" if accepts_tls(text) else f"http://{text}"
 
 
+class _ListenerFailed(BaseException):
+    """An error of `on_page`; it ends the crawl, unlike an Exception of a plug-in."""
+
+
 class _PageListener:
     """A plug-in that calls a function with each parsed page."""
 
@@ -92,12 +96,16 @@ class _PageListener:
     def page_parsed(self, page: Page, visit: Visit) -> None:
         from lycosa.commands.inspection.single import fetched_page
 
-        self._on_page(fetched_page(visit.url, visit.http_status, page, visit.collection))
+        fetched = fetched_page(visit.url, visit.http_status, page, visit.collection)
+        try:
+            self._on_page(fetched)
+        except Exception as error:
+            raise _ListenerFailed from error
 
 
 @dataclass(frozen=True)
 class CrawlListeners:
-    """Functions that are called during a crawl.
+    """Functions that are called during a crawl. Their errors end it.
 
     `on_page` is not called with several workers.
     """
@@ -144,7 +152,10 @@ def run_call(call: CrawlCall, listeners: CrawlListeners) -> CrawlReport:
                 started=listeners.on_start,
             )
     else:
-        progress = crawl(order, observer=listeners.on_progress, started=listeners.on_start)
+        try:
+            progress = crawl(order, observer=listeners.on_progress, started=listeners.on_start)
+        except _ListenerFailed as failure:
+            raise (failure.__cause__ or failure) from None
     return CrawlReport(
         workspace=call.root,
         collection=call.collection,

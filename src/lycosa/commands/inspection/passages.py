@@ -88,14 +88,13 @@ class PassageRequest:
         single_text("query", self.query)
         whole_number("count", self.count)
         whole_number("max_tokens", self.max_tokens)
+        whole_number("budget", self.budget)
         if not 1 <= self.count <= MAX_COUNT:
             raise UsageError(f"the number of passages must be from 1 to {MAX_COUNT}")
         if not MIN_LIMIT <= self.max_tokens <= MAX_TOKENS:
             raise UsageError(
                 f"the maximum of tokens of a passage must be from {MIN_LIMIT} to {MAX_TOKENS}"
             )
-        if self.budget < 0:
-            raise UsageError(f"a budget of {self.budget} tokens is too small")
         if self.ranking not in ("", *RANKINGS):
             raise UsageError(f"unknown ranking {self.ranking!r}: choose {', '.join(RANKINGS)}")
 
@@ -308,6 +307,7 @@ def chunks(root: str, url: str, max_tokens: int = DEFAULT_TOKENS) -> ChunkList:
         NoVersion: its page is not stored.
         WorkspaceError: there is no workspace.
     """
+    whole_number("max_tokens", max_tokens)
     try:
         address = normalise(typed_url(url))
     except UrlError as error:

@@ -78,7 +78,7 @@ class LocalStorage:
         """
         try:
             descriptor = os.open(self.path(relative), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISREG(mode):
