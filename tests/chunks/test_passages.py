@@ -11,6 +11,7 @@ import pytest
 
 from lycosa import Workspace
 from lycosa.captures.captures import NoVersion
+from lycosa.commands.inspection.chunked_pages import ChunkedPages
 from lycosa.commands.inspection.passages import NO_PASSAGE
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.serve.app import create_app
@@ -100,8 +101,15 @@ def test_budget_and_filters_restrict_passages(site: tuple[str, str]) -> None:
     assert not workspace.texts.passages("nowhereword").passages
 
 
-def test_operators_without_words_are_answered_with_a_note(site: tuple[str, str]) -> None:
+def test_operators_without_words_are_answered_without_reading_pages(
+    site: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = Workspace(site[1]).texts
+    read = dict[str, int]()
+    monkeypatch.setattr(ChunkedPages, "get", lambda _, urls, split: read.update(urls) or {})
+    assert texts.passages("-nowhereword").notes == [NO_PASSAGE]
+    assert not read
+    monkeypatch.undo()
     assert texts.passages("lang:en").notes == [NO_PASSAGE]
     assert texts.passages("coins", budget=20).notes == [NO_PASSAGE]
     assert not texts.passages("nowhereword").notes

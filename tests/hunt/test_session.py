@@ -201,7 +201,7 @@ def _other_visits(root: Path) -> int:
 
 def test_a_hunt_without_seeds_starts_from_indexed_pages(root: Path, web: str) -> None:
     Workspace.create(str(root))
-    with pytest.raises(UsageError, match="there are no start pages.*; specify seed URLs"):
+    with pytest.raises(UsageError, match=r"there are no start pages.*; specify seed URLs"):
         run_hunt(root, HuntRequest(QUESTION))
     run_hunt(
         root,

@@ -166,6 +166,7 @@ def test_words_replace_phrases_that_no_page_contains(searcher: Searcher) -> None
     results = searcher.search(SearchRequest('"event loop" OR "loop event"'))
     assert (results.total, results.notes) == (1, [])
     assert searcher.search(SearchRequest('"zebra"')).notes == []
+    assert searcher.search(SearchRequest('"event loop" -loop')).notes == []
 
 
 def test_paging_through_pages_with_some_words(searcher: Searcher) -> None:

@@ -222,13 +222,14 @@ class PassageFinder:
                 ranking = KEYWORD
                 results = self._source.search(request.of_pages(PAGES))
                 notes.append(encoder_note(error))
-        hits = [] if ranking == VECTOR else [hit for hit in results if not hit.source]
         absent = {
             note.values["phrase"]
             for note in results.notes
             if isinstance(note, Message) and note.code == PHRASE_AS_WORDS
         }
         query = with_words_of(parse_query(request.query), lambda each: each.quoted in absent)
+        is_ranked = ranking != VECTOR and query.required  # passages are ranked by their words
+        hits = [hit for hit in results if not hit.source] if is_ranked else []
         pages, chosen = self._passages(request, query, hits, near, results.generation)
         if results.total and not chosen:
             notes.append(NO_PASSAGE)

@@ -312,7 +312,8 @@ def _absent_phrases(source: AnswerSource[Place], query: SearchQuery) -> list[Cla
     """Return the required phrases of several words that no page contains within the filters."""
 
     def alone(clause: Clause) -> SearchQuery:
-        return replace(query, parsed=replace(query.parsed, required=(clause,)), expansion=None)
+        parsed = replace(query.parsed, required=(clause,), excluded=())
+        return replace(query, parsed=parsed, expansion=None)
 
     phrases = dict.fromkeys(each for each in clauses(query.parsed.required) if each.phrase)
     return [
