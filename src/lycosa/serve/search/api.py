@@ -20,12 +20,7 @@ from lycosa.commands.inspection.passages import (
 )
 from lycosa.commands.inspection.passages import MAX_COUNT as MAX_PASSAGES
 from lycosa.commands.inspection.passages import chunks as page_chunks
-from lycosa.commands.inspection.search import (
-    host_filter,
-    known_facets,
-    language_filter,
-    search_answer,
-)
+from lycosa.commands.inspection.search import host_filter, known_facets, search_answer
 from lycosa.commands.models import WorkspaceStatus
 from lycosa.commands.search_models import ChunkList, PassagesResult, SearchAnswer
 from lycosa.core.errors import UsageError
@@ -36,6 +31,7 @@ from lycosa.search.presentation.results import FACETS, PER_HOST
 from lycosa.search.query.term_statistics import TermsReport, TermsRequest, workspace_terms
 from lycosa.serve.services import ServicesDep
 from lycosa.serve.web.problems import ERRORS, NOT_FOUND
+from lycosa.url.languages import language_code
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_COUNT = 100
@@ -60,14 +56,6 @@ class PageFilters(BaseModel):
     lang: str = Field("", max_length=16, description="Only pages in this language.")
     site: str = Field("", max_length=255, description="Only pages of this host.")
     collection: str = Field("", max_length=64, description="Only pages of this collection.")
-
-    def language(self) -> str:
-        """Return the ISO 639 code of the language; "" without one. Raises UsageError."""
-        return language_filter(self.lang)
-
-    def host(self) -> str:
-        """Return the host of the site; "" without one. Raises UsageError."""
-        return host_filter(self.site) or ""
 
 
 class ResultFilters(PageFilters):
@@ -132,9 +120,9 @@ class SearchParameters(ResultFilters):
             self.q,
             count=self.n,
             offset=self.offset,
-            language=self.language() or None,
+            language=self.lang or None,
             collection=self.collection or None,
-            host=self.host() or None,
+            host=self.site or None,
             order=self.sort,
             per_host=self.per_host,
             folded=self.fold,
@@ -162,8 +150,8 @@ class TermsParameters(PageFilters):
         """Return the count that the parameters describe."""
         return TermsRequest(
             self.n,
-            self.language(),
-            self.host(),
+            language_code(self.lang) or self.lang,
+            host_filter(self.site) or "",
             self.collection,
             _ms(self.since),
             _ms(self.until),
@@ -212,9 +200,9 @@ class PassageParameters(PageFilters):
             self.n,
             self.tokens,
             self.budget,
-            self.language(),
+            self.lang,
             self.collection,
-            self.host(),
+            self.site,
             self.ranking,
         )
 
