@@ -352,7 +352,7 @@ def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
         lambda ws: ws.sql(None),
         lambda ws: ws.export.library("xml", "out", language="english"),
         lambda ws: ws.export.warc("out", language="english"),
-        lambda ws: ws.export.chunks("out", ChunkOptions(max_tokens="200")),
+        lambda ws: ws.export.chunks("out", ChunkOptions(max_tokens="200")),  # type: ignore[arg-type]
         lambda ws: ws.maintenance.duplicates(-1),
         lambda ws: ws.maintenance.exclude(None),
     ],
