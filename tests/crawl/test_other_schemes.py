@@ -115,7 +115,7 @@ def test_ftp_server_is_crawled_completely(tmp_path: Path) -> None:
     states = select(workspace, "SELECT state, reason FROM urls WHERE url LIKE '%.tar.gz'")
     assert states == []  # refused by its extension, as on the web
     hits = json.loads(here(workspace, "search", "tarantulas", "--json"))["hits"]
-    assert [hit["url"] for hit in hits] == [f"{origin}pub/with%20space/read%20me%3F.txt"]  # type: ignore[index]
+    assert [hit["url"] for hit in hits] == [f"{origin}pub/with%20space/read%20me%3F.txt"]
     _assert_archive(workspace, expected)
 
 

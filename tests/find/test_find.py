@@ -100,9 +100,9 @@ def test_stored_pages_are_searched_in_every_script(root: str) -> None:
                 at for at in range(len(text)) if text.startswith(needle, at)
             )
     many = [f"text {number}" for number in range(50_000)]
-    for texts in (["WOLF"], ["WOLF", *many], ["wolf", "Ж" * 100_000]):
-        (match,) = find_stored(root, texts, ["case"]).run()
-        assert (match.text, match.url, match.count) == (texts[0], f"{site.origin}/", 2)
+    for needles in (["WOLF"], ["WOLF", *many], ["wolf", "Ж" * 100_000]):
+        (match,) = find_stored(root, needles, ["case"]).run()
+        assert (match.text, match.url, match.count) == (needles[0], f"{site.origin}/", 2)
     scan = find_stored(root, ["nowhere"], site=f"{site.origin}/below/")
     assert list(scan.run()) == []
     assert scan.pages == 0
