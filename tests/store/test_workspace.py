@@ -108,8 +108,12 @@ def test_existing_workspace_is_not_created_and_missing_one_not_opened(
     with pytest.raises(WorkspaceError, match=r"is not a workspace.*lycosa crawl"):
         Workspace.open(str(tmp_path / "nowhere"))
     (tmp_path / "file").write_text("")
-    for operation in (Workspace.open, Workspace.create, Workspace.open_or_create):
-        with pytest.raises(WorkspaceError, match=r"cannot be read as a workspace|is a file"):
+    for operation, message in (
+        (Workspace.open, "file is not a workspace: "),
+        (Workspace.create, "file is a file: "),
+        (Workspace.open_or_create, "file is a file: "),
+    ):
+        with pytest.raises(WorkspaceError, match=message):
             operation(str(tmp_path / "file"))
 
 

@@ -244,7 +244,8 @@ def test_a_shorter_interval_takes_effect_before_the_next_check_of_the_longer_one
     assert len(world.visits) == 1
     world.checker.watch([monitor(url, every="30s") for url in sites(1)])
     world.run(3 * MINUTE)
-    assert len(world.visits) == 5
+    times = [visit.fetched_at - world.start_ms for visit in world.visits]
+    assert times == [0, 90_000, 120_000, 150_000]
 
 
 def test_simulated_day_of_noise_gives_no_alert() -> None:

@@ -104,7 +104,7 @@ class Workspace:
         storage = open_storage(root)
         try:
             content = storage.read(FILE)
-        except (NotADirectoryError, IsADirectoryError, PermissionError) as error:
+        except (IsADirectoryError, PermissionError) as error:
             raise WorkspaceError(
                 f"{storage.root} cannot be read as a workspace: {error.strerror}"
             ) from None
