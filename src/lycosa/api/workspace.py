@@ -6,6 +6,7 @@ load the table libraries.
 
 from __future__ import annotations
 
+import copyreg
 import os
 from collections.abc import Callable, Iterable, MutableMapping
 from functools import cached_property
@@ -67,9 +68,6 @@ class Workspace:
 
     def __repr__(self) -> str:
         return f"Workspace({self.root!r})"
-
-    def __reduce__(self) -> tuple[type[Workspace], tuple[str, Settings]]:
-        return Workspace, (self.root, self.settings)  # open indexes cannot be pickled
 
     def config(
         self, collection: str = "", errors: MutableMapping[str, str] | None = None
@@ -351,6 +349,10 @@ class Workspace:
         from lycosa.api.groups import Watches
 
         return Watches(self)
+
+
+# open indexes cannot be pickled
+copyreg.pickle(Workspace, lambda workspace: (Workspace, (workspace.root, workspace.settings)))
 
 
 def _both(

@@ -204,8 +204,8 @@ def live_status(root: str, clock: Clock | None = None) -> dict[str, Any] | None:
         return None
     if not isinstance(document, dict) or document.get("daemon") != owner.pid:
         return None
-    if written_at := document.get("written_at"):
-        written_ms = round(datetime.fromisoformat(written_at).timestamp() * 1000)
+    with suppress(KeyError, TypeError, ValueError):  # the time is missing or damaged
+        written_ms = round(datetime.fromisoformat(document["written_at"]).timestamp() * 1000)
         age_ms = (clock or SystemClock()).now_ms() - written_ms
         if age_ms > _SILENT_MS:
             silence = (

@@ -243,7 +243,10 @@ def _write_file(
     start: bytes,
     responses_only: bool,
 ) -> list[UnreadableRecord]:
-    """Write a file and its index aside, then rename both, the index first. Return omissions."""
+    """Write a file and its index, which appear when both are complete, the index first.
+
+    Return the omitted records.
+    """
     unreadable: list[UnreadableRecord] = []
     listing = _unreadable_of(path)
     with whole_file(path) as draft, whole_file(_index_of(path)) as index_draft:

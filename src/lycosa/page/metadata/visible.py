@@ -38,7 +38,8 @@ _BYLINE = lazy_pattern(
 )
 _DATE = lazy_pattern(
     rf"\b(?:{WORD}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}}"
-    rf"|\d{{1,2}}(?:st|nd|rd|th|er|º)?\.?[\s-](?:de\s+)?{MONTH}\.?,?[\s-](?:del?\s+|соли\s+)?\d{{4}}"
+    rf"|\d{{1,2}}(?:st|nd|rd|th|er|º)?\.?[\s-](?:de\s+)?{MONTH}\.?,?[\s-]"
+    r"(?:del?\s+|соли\s+)?\d{4}"
     r"|\d{4}\s+оны\s+\d\d?(?:-р)?\s+сарын\s+\d\d?"
     rf"|\d{{4}}{YEAR_BEFORE}(?:\d\d?[\s-]{MONTH}|{WORD}\.?\s+\d\d?)"
     r"|\d\d?\s+tháng\s+\d\d?,?\s+(?:năm\s+)?\d{4}|\d\d?\.\s?\d\d?\.\s?\d{4}"
