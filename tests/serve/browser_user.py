@@ -22,6 +22,19 @@ from tests.serve.browser import Browser
 SCREENSHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
 """One screenshot per kind of page and mode, and of failures; ignored by git."""
 
+_MOVED_BY_END = """(() => {
+  const start = document.querySelector('main > *');
+  const end = document.querySelector('main > :last-child');
+  if (start === end) return 0;
+  const place = () => [start.getBoundingClientRect().x, start.getBoundingClientRect().y];
+  const [x, y] = place(), hidden = end.hidden;
+  end.hidden = true;
+  const [earlierX, earlierY] = place();
+  end.hidden = hidden;
+  return Math.hypot(x - earlierX, y - earlierY);
+})()"""
+"""Pixels that the first element moves when the last one, received later, is displayed."""
+
 MAX_SHIFT = 0.001
 """Limit of the sum of layout shift scores of a page."""
 
@@ -180,6 +193,7 @@ class User:
             # The screenshot renders a frame, so that pending layout shifts are reported.
             self.save_screenshot(f"{self._page_count:02d}{_file_suffix(kind)}")
             assert sum(browser.layout_shifts) <= MAX_SHIFT, f"layout shifts at {self.path}"
+            assert browser.evaluate(_MOVED_BY_END) == 0, f"the end of {self.path} moves its start"
         # On a phone the viewport is wide at first.
         browser.wait_until(f"document.documentElement.clientWidth === {self.mode.window[0]}")
         content, viewport = browser.evaluate(
