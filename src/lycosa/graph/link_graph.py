@@ -143,19 +143,14 @@ def gather(tables: LiveTables, pages: PageKeys, folder: Path) -> Linked:
 
 def _redirects(tables: LiveTables) -> RedirectMap:
     """Return all redirects, by hashes of the text of URLs."""
-    hops = pl.concat(
-        [
-            pl.DataFrame(schema={"source": pl.UInt64, "target": pl.UInt64}),
-            *(
-                frame.filter(pl.col("kind") == LinkKind.REDIRECT.value).select(
-                    source=pl.col("source").hash(), target=pl.col("target").hash()
-                )
-                for frame in tables.ordered(
-                    "links", ("source", "target", "kind"), memory_bytes=_FRAME_BYTES
-                )
-            ),
-        ]
-    ).unique("source", keep="last")
+    hops = (
+        tables.scan("links")
+        .filter(pl.col("kind") == LinkKind.REDIRECT.value)
+        .select(source=pl.col("source").hash(), target=pl.col("target").hash())
+        .collect(engine="streaming")
+        .sort("source", "target")
+        .unique("source", keep="last", maintain_order=True)
+    )
     return RedirectMap(hops["source"].to_numpy(), hops["target"].to_numpy(), max_hops=_MAX_HOPS)
 
 
