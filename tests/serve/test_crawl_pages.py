@@ -178,17 +178,18 @@ def test_exclusion_is_previewed_before_it_is_applied(writer: Client, copy: str, 
 
 def test_a_cached_value_is_computed_once() -> None:
     computed: list[str] = []
-    now = [0.0]
+    now, cost = [0.0], [0.0]
 
     def compute(key: str) -> int:
         computed.append(key)
+        now[0] += cost[0]
         if key == "x":
             raise ValueError(key)
         return len(computed)
 
-    cache = TtlCache[str, int](compute, 5, max_entries=2, now=lambda: now[0])
+    cache = TtlCache[str, int](compute, max_entries=2, now=lambda: now[0])
     assert [cache.get("a"), cache.get("a"), cache.get("b")] == [1, 1, 2]
-    now[0] = 6
+    now[0] = 3
     assert cache.get("a") == 3
     cache.get("c")
     cache.get("d")
@@ -197,3 +198,9 @@ def test_a_cached_value_is_computed_once() -> None:
         with pytest.raises(ValueError, match="x"):
             cache.get("x")
     assert computed[-2:] == ["x", "x"], "exceptions are not cached"
+    cost[0] = 0.5
+    first = cache.get("slow")
+    now[0] += 9
+    assert cache.get("slow") == first, "what takes long is cached for longer"
+    now[0] += 1
+    assert cache.get("slow") > first

@@ -72,25 +72,23 @@ class Services:
         self.proposal_limit = RateLimiter(PROPOSALS_PER_HOUR / 3600, PROPOSALS_PER_HOUR)
         self.terms_lock = threading.Lock()
         """One request for term statistics at a time: each reads all pages."""
-        self.recent_status = TtlCache[str, WorkspaceStatus](lambda _: status(), 3)
-        self.host_visits = TtlCache[str, History](
-            lambda host: visits_over_time(root, host=host), 60
-        )
+        self.recent_status = TtlCache[str, WorkspaceStatus](lambda _: status())
+        self.host_visits = TtlCache[str, History](lambda host: visits_over_time(root, host=host))
         self.collection_visits = TtlCache[str, History](
-            lambda name: visits_over_time(root, collection=name), 60
+            lambda name: visits_over_time(root, collection=name)
         )
         self.collection_facts = TtlCache[str, CollectionFacts | None](
-            lambda name: collection_facts(root, read_config(root), name), 3
+            lambda name: collection_facts(root, read_config(root), name)
         )
         self.collections = TtlCache[str, list[CollectionSummary]](
-            lambda _: list_collections(Workspace.open(root), read_config(root)), 20
+            lambda _: list_collections(Workspace.open(root), read_config(root))
         )
-        self.site_reports = TtlCache[str, SiteReport | None](self._site_report, 60, max_entries=4)
+        self.site_reports = TtlCache[str, SiteReport | None](self._site_report, max_entries=4)
         self.monitors = TtlCache[tuple[str, ...], UptimeReport](
-            lambda _: report_monitors(root, read_config(root)), 10
+            lambda _: report_monitors(root, read_config(root))
         )
         self.host_uptime = TtlCache[str, UptimeReport](
-            lambda name: report_host(root, read_config(root), name), 10
+            lambda name: report_host(root, read_config(root), name)
         )
 
     def search(self, request: SearchRequest) -> SearchResults:

@@ -29,7 +29,6 @@ from lycosa.store.workspace import Workspace
 
 LANGUAGE = r"^[a-z]{2,3}$"
 COLLECTION = r"^([a-z0-9][a-z0-9_-]{0,63})?$"
-_MAX_AGE_S = 60.0
 _FILE = re.compile(r"[a-z]{2,3}-\d{4}-\d{2}-\d{2}-\d{5}\.[a-z.]{2,12}")
 
 
@@ -53,17 +52,11 @@ class Library:
         self._root = root
         self._folder = folder
         self._making = threading.Lock()
-        self._groups = TtlCache[tuple[By, bool], GroupTable](self._count, _MAX_AGE_S)
-        self._hosts = TtlCache[str, HostTable](lambda _: list_hosts(root, count=1), _MAX_AGE_S)
-        self._days = TtlCache[tuple[str, str], Mapping[LibraryDay, DaySize]](
-            self._count_days, _MAX_AGE_S
-        )
-        self._documents = TtlCache[tuple[str, date, str], pl.DataFrame](
-            self._list, _MAX_AGE_S, max_entries=8
-        )
-        self._holdings = TtlCache[str, CollectionHoldings](
-            lambda name: holdings(root, name), _MAX_AGE_S
-        )
+        self._groups = TtlCache[tuple[By, bool], GroupTable](self._count)
+        self._hosts = TtlCache[str, HostTable](lambda _: list_hosts(root, count=1))
+        self._days = TtlCache[tuple[str, str], Mapping[LibraryDay, DaySize]](self._count_days)
+        self._documents = TtlCache[tuple[str, date, str], pl.DataFrame](self._list, max_entries=8)
+        self._holdings = TtlCache[str, CollectionHoldings](lambda name: holdings(root, name))
 
     def groups(self, by: By, *, sites: bool = False) -> GroupTable:
         """Return the table by language (always with sites), collection or type."""

@@ -9,6 +9,10 @@ from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
+MIN_AGE_S, MAX_AGE_S = 3.0, 60.0
+COST_FACTOR = 20
+"""A value is valid for so many times the time of its computation, within these limits."""
+
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
@@ -17,11 +21,11 @@ class _Entry(Generic[T]):
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.result: tuple[float, T] | None = None
-        """When the value was computed, and the value."""
+        """Until when the value is valid, and the value."""
 
 
 class TtlCache(Generic[K, T]):
-    """Caches the result of `compute` for each key for `max_age_s`; evicts by last use.
+    """Caches the result of `compute` for each key, longer if it takes long; evicts by last use.
 
     One thread computes a value; others get the previous one meanwhile, or wait if there is none.
     (`cachetools.TTLCache` computes the same value once per thread.) Exceptions are not cached.
@@ -30,12 +34,10 @@ class TtlCache(Generic[K, T]):
     def __init__(
         self,
         compute: Callable[[K], T],
-        max_age_s: float,
         max_entries: int = 64,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._compute = compute
-        self._max_age_s = max_age_s
         self._now = now
         self._lock = threading.Lock()
         self._entries: LRUCache[K, _Entry[T]] = LRUCache(max_entries)
@@ -46,15 +48,18 @@ class TtlCache(Generic[K, T]):
             entry = self._entries.get(key) or _Entry[T]()
             self._entries[key] = entry
         result = entry.result
-        if result is not None and self._now() - result[0] < self._max_age_s:
+        if result is not None and self._now() < result[0]:
             return result[1]
         if not entry.lock.acquire(blocking=result is None):
             return result[1] if result is not None else self.get(key)
         try:
             if entry.result is not result and entry.result is not None:
                 return entry.result[1]  # computed by the thread that held the lock
+            start = self._now()
             value = self._compute(key)
-            entry.result = (self._now(), value)
+            now = self._now()
+            age = min(max(COST_FACTOR * (now - start), MIN_AGE_S), MAX_AGE_S)
+            entry.result = (now + age, value)
             return value
         finally:
             entry.lock.release()
