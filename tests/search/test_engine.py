@@ -463,6 +463,21 @@ def test_prefix_matches_are_highlighted(linked: Searcher) -> None:
     ]
 
 
+def test_function_words_are_not_highlighted_beside_other_words(corpus: Corpus) -> None:
+    """The snippet is the part with the words that say something, not the one with most "the"."""
+    often = "The end of the day is the start of the night. " * 8
+    text = f"{often}Here a wolf spider waits. {often}"
+    corpus.commit_and_index([("http://one.test/", page(text, title="The wolf"))])
+    searcher = Searcher(corpus.root)
+    for query, marked in (
+        ("the wolf of the", {"wolf"}),
+        ("the of", {"the", "of"}),
+        ('"the start" wolf', {"the start", "wolf"}),
+    ):
+        (hit,) = searcher.search(SearchRequest(query)).hits
+        assert {piece.lower() for piece, match in hit.snippet if match} == marked, query
+
+
 def test_results_sorted_by_date(linked: Searcher) -> None:
     for request in (
         SearchRequest("programme OR news sort:date"),

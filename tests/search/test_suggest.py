@@ -300,7 +300,7 @@ def test_snippet_is_the_window_with_most_query_words() -> None:
     snippet = as_text(highlighter("en", "apple pear plum").snippet([text]))
     assert "An [apple] beside a [pear] and a [plum]." in snippet
     assert snippet.startswith("…")
-    assert snippet.endswith("…")
+    assert snippet.endswith("more. …")
 
 
 def test_snippet_starts_at_a_sentence() -> None:

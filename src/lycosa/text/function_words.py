@@ -15,6 +15,7 @@ from lycosa.text.stop_words import stop_words
 QUESTION_MARKS = ("?", "？", "؟", "⁇", "⸮")
 SENTENCE_MARKS = (*QUESTION_MARKS, ".", "。", "．", "۔", "।", "॥", "！", "!")
 SPACELESS = frozenset({"zh", "ja", "th", "lo", "my", "km", "bo"})
+AFFIXES = frozenset({"می", "ها", "های"})  # Persian; often written as separate words
 _MAX_SEGMENTS = 3
 
 _QUESTION_WORDS = {

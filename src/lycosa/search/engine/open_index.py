@@ -291,7 +291,7 @@ class OpenIndex:
                 return None
             analyzer = self.analysis.of(language)
             reading = readings.get(analyzer) or read_by(query.parsed, analyzer)
-            return Highlighter(reading.analyzer, reading.units, prefixes_of(reading))
+            return Highlighter(reading.analyzer, reading.content_units(), prefixes_of(reading))
 
         pages = [page._replace(score=0.0) for page in ranked] if query.by_date else ranked
         return self._hits(pages, highlighter, explanations)

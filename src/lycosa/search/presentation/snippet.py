@@ -451,7 +451,7 @@ def _cut(
             (_line(text[place:end]).rstrip() if end < len(text) else _line(text[place:end]), False)
         )
     if ellipses and end < len(text) and text[end:].strip():
-        cut.append((ELLIPSIS, False))
+        cut.append((f" {ELLIPSIS}" if text[end - 1].isspace() else ELLIPSIS, False))
     return cut
 
 

@@ -13,6 +13,7 @@ from lycosa.core.dataclass import dataclass
 from lycosa.search.query.query import Clause, ClauseGroup, ParsedQuery, Part
 from lycosa.search.query.syntax import IN_URL
 from lycosa.text.analyze import Analysis, Analyzer, Unit, analyzer_for
+from lycosa.text.function_words import AFFIXES, function_words, plain_word
 
 
 class QueryWord(NamedTuple):
@@ -48,6 +49,16 @@ class Reading:
 
     def words(self) -> Iterator[QueryWord]:
         return words_in(self.parts)
+
+    def content_units(self) -> tuple[Unit, ...]:
+        """Return the units without function words; all if it has no others."""
+        function = function_words(self.analyzer.language) - AFFIXES
+        content = [
+            word.unit
+            for word in self.words()
+            if word.required or plain_word(word.unit.surface) not in function
+        ]
+        return tuple(content) or self.units
 
 
 def read(

@@ -294,8 +294,8 @@ parser by `scripts/make_docs.py`.
 
 Up to five words are keywords: pages with all of them come first, then pages with some of them. Six
 words or more, or a question, are a sentence: pages with any of its words match, and function words
-such as *the* or *how* do not count. [Ranking](../explanation/ranking.md) has the formula and
-the limits of both modes.
+such as *the* or *how* do not count. Snippets mark function words only where the query has no other
+words. [Ranking](../explanation/ranking.md) has the formula and the limits of both modes.
 """
 
 _TABLE = "| query | result | example |\n|---|---|---|"
