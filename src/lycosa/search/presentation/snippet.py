@@ -21,9 +21,10 @@ from lycosa.text.letters import simplified
 from lycosa.text.segmented import NON_JOINER
 
 LENGTH = 240  # characters of a snippet
+WIDE_LENGTH = 120  # the same in scripts with letters that are twice as wide
 MAX_CHARACTERS = 60_000  # of a text that are searched
 ENOUGH_CHARACTERS = 24_000  # that are searched if some words are found in them
-BEFORE = 90  # characters before the first match that are shown to begin with its sentence
+BEFORE = 3 / 8  # of a snippet, before its first match, to begin with a sentence
 MAX_MATCHES = 400  # in a text
 STRETCH = 8_000  # characters that are searched at once
 # letters that a word and its term have in common (two of a term of three: dying, die)
@@ -32,6 +33,7 @@ MAX_CHUNKS = 20_000  # that are cached for each query and analyzer
 ELLIPSIS = "…"
 
 _SENTENCE_END = re.compile(r"[.!?…。！？।།۔؟]['\")\]’”»」]*\s+|[。！？།]|\n")
+_WIDE = frozenset({"zh", "ja", "ko"})
 _UNSPACED = frozenset({"zh", "ja", "th", "lo", "my", "km", "bo", "dz"})
 # Analyzers that write letters in another way: all chunks are analysed.
 _CHANGES_LETTERS = frozenset(
@@ -95,6 +97,7 @@ class Highlighter:
             *(Unit((start,), "", start) for start in prefixes),
         ]
         self._analyzer = analyzer
+        self._length = WIDE_LENGTH if analyzer.language in _WIDE else LENGTH
         self._units = list(dict.fromkeys(units))
         self._terms = {term for unit in self._units for term in unit.phrase if term}
         self._prefixes = tuple(prefixes)
@@ -130,9 +133,9 @@ class Highlighter:
             first = first or text
             matches = self.matches(text)
             if matches:
-                return _cut(text, *_window(text, matches), matches)
+                return _cut(text, *_window(text, matches, self._length), matches)
         shown = fallback or first
-        end = _end(shown, 0)
+        end = _end(shown, 0, self._length)
         return _cut(shown, 0, end, self.matches(shown[:end]))
 
     def mark(self, text: str) -> Snippet:
@@ -381,14 +384,15 @@ def _without_overlaps(matches: list[TextMatch]) -> list[TextMatch]:
     return distinct
 
 
-def _window(text: str, matches: Sequence[TextMatch]) -> tuple[int, int]:
+def _window(text: str, matches: Sequence[TextMatch], length: int) -> tuple[int, int]:
     """Return the part with most different units, then the closest together, then the first."""
+    before = round(length * BEFORE)
     best, best_score = 0, (-1, 0)
     for place, match in enumerate(matches):
         seen = {match.unit}
         last = match.end
         for other in matches[place + 1 :]:
-            if other.end - match.start > LENGTH - BEFORE // 2:
+            if other.end - match.start > length - before // 2:
                 break
             if other.unit not in seen:
                 seen.add(other.unit)
@@ -396,15 +400,15 @@ def _window(text: str, matches: Sequence[TextMatch]) -> tuple[int, int]:
         score = (len(seen), -(last - match.start) // 40)
         if score > best_score:
             best, best_score = match.start, score
-    start = _start(text, best)
-    return start, _end(text, start)
+    start = _start(text, best, before)
+    return start, _end(text, start, length)
 
 
-def _start(text: str, match: int) -> int:
+def _start(text: str, match: int, before: int) -> int:
     """Return the start: of the sentence with the match, or of a word shortly before it."""
-    if match <= BEFORE // 2:
+    if match <= before // 2:
         return 0
-    lowest = max(0, match - BEFORE)
+    lowest = max(0, match - before)
     sentence = None
     for end in _SENTENCE_END.finditer(text, lowest, match):
         sentence = end.end()
@@ -412,22 +416,22 @@ def _start(text: str, match: int) -> int:
         return sentence
     if lowest == 0:
         return 0
-    space = _BREAK.search(text, match - BEFORE // 2, match)
-    return space.end() if space else match - BEFORE // 3
+    space = _BREAK.search(text, match - before // 2, match)
+    return space.end() if space else match - before // 3
 
 
-def _end(text: str, start: int) -> int:
+def _end(text: str, start: int, length: int) -> int:
     """Return the end: of a sentence in the last third, else between words, else anywhere."""
-    limit = start + LENGTH
+    limit = start + length
     if limit >= len(text):
         return len(text)
     sentence = None
-    for end in _SENTENCE_END.finditer(text, start + LENGTH * 2 // 3, limit):
+    for end in _SENTENCE_END.finditer(text, start + length * 2 // 3, limit):
         sentence = end.end()
     if sentence is not None:
         return sentence
     space = max(
-        text.rfind(" ", start + LENGTH // 2, limit), text.rfind("\n", start + LENGTH // 2, limit)
+        text.rfind(" ", start + length // 2, limit), text.rfind("\n", start + length // 2, limit)
     )
     return space if space > 0 else limit
 
