@@ -214,3 +214,12 @@ def test_stop_words_are_function_words_or_evenly_spread(corpus: Corpus) -> None:
     assert "harpsichord" in german
     assert "nevertheless" not in german
     assert "werden" not in german
+
+
+def test_few_pages_have_the_function_words_of_their_languages_omitted(corpus: Corpus) -> None:
+    texts = {"de": "im Garten unter", "ar": "في الحديقة", "ru": "на сад", "ja": "庭にあります"}
+    corpus.commit(
+        (f"http://{language}.test/", page(text, language=language))
+        for language, text in texts.items()
+    )
+    assert set(terms(corpus)) == {"Garten", "الحديقة", "сад"}

@@ -4,7 +4,7 @@ A word begins with a letter; in scripts without spaces, ICU's dictionaries find 
 characters and numbers are omitted. Cases are counted together and shown in the most frequent form.
 The main text of a page counts, or else all of its text, once for all collections.
 
-*Stop words* are those of `text.stop_words`, and words without information about a page: on more
+*Stop words* are those of `text.function_words`, and words without information about a page: on more
 than `MAX_SHARE` of the pages of their language, or spread evenly and on more than `STOP_SHARE` of
 them (`EVEN_SHARE` from `EVEN_PAGES` pages on). Evenness is the residual inverse document frequency
 in bits (Church and Gale, "Poisson mixtures", Natural Language Engineering 1995); function words
@@ -29,8 +29,7 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.core.parameters import check_period
 from lycosa.core.units import format_time
 from lycosa.store.tables.live import LiveTables, read_live
-from lycosa.text.function_words import SPACELESS
-from lycosa.text.stop_words import stop_words
+from lycosa.text.function_words import SPACELESS, function_words
 
 STOP_SHARE, STOP_PAGES = 0.25, 20
 EVEN_SHARE, EVEN_PAGES = 0.03, 200
@@ -345,7 +344,7 @@ def _chosen(
 def _stop_words(languages: list[str]) -> pl.Expr:
     """Return whether a word is a stop word of its language."""
     listed = (
-        (pl.col("language") == language) & pl.col("lower").is_in(sorted(stop_words(language)))
+        (pl.col("language") == language) & pl.col("lower").is_in(sorted(function_words(language)))
         for language in languages
     )
     return pl.any_horizontal(pl.lit(False), *listed)
