@@ -58,6 +58,14 @@ def test_language_and_site_filter_the_search(client: Client) -> None:
         "/api/v1/search", params={"q": "Leuchtturm", "site": "127.0.2.2", "n": 50}
     ).json()
     assert {hit["host"] for hit in one_site["hits"]} == {"127.0.2.2"}
+    folder = client.get("/api/v1/search", params={"q": "spider", "site": "127.0.2.1/life/"}).json()
+    assert folder["total"] > 0
+    assert {urlsplit(hit["url"]).path.split("/")[1] for hit in folder["hits"]} == {"life"}
+    terms = [
+        client.get("/api/v1/terms", params={"site": site}).json()["pages"]
+        for site in ("127.0.2.1/life", "http://127.0.2.1:99/life/eyes.html", "127.0.2.1/li")
+    ]
+    assert terms == [folder["total"], 1, 0]
 
 
 def test_unknown_facets_are_refused(client: Client) -> None:
@@ -476,7 +484,7 @@ def test_terms_api_counts_terms_by_language_and_time(client: Client) -> None:
     host = client.get("/api/v1/search", {"q": "spider", "n": 1}).json()["hits"][0]["host"]
     of_site = [
         client.get("/api/v1/terms", {"site": site}).json()["pages"]
-        for site in (host, f"https://{host}/page")
+        for site in (host, f"https://{host}/")
     ]
     assert of_site[0] == of_site[1] > 0
     assert client.get("/api/v1/terms", {"site": "[::1"}).status_code == 422

@@ -201,17 +201,15 @@ class WorkspaceStatistics(Part):
     @accepts(TermsArguments)
     def terms(self, **options: Unpack[TermsArguments]) -> TermsReport:
         """Count the words of stored pages. `options`: see `lycosa.api.options.TermsArguments`."""
-        from lycosa.commands.inspection.search import language_filter
+        from lycosa.commands.inspection.search import language_filter, site_filter
         from lycosa.search.query.term_statistics import TermsRequest, workspace_terms
-        from lycosa.url.site_name import site_name
 
         values: dict[str, Any] = {**options}
-        site = values.pop("site", "")
         for name in ("since", "until", "count"):
             whole_number(name, values.get(name))
         request = TermsRequest(
             language=language_filter(values.pop("language", "")),
-            host=site_name(site).host if site else "",
+            host=site_filter(values.pop("site", "")) or "",
             since=values.pop("since", 0) or None,
             until=values.pop("until", 0) or None,
             period_ms=duration_ms("period", values.pop("period", "7d")) or 0,
@@ -244,10 +242,10 @@ class Texts(Part):
             WorkspaceError: there is no workspace, or its index is damaged.
         """
         from lycosa.commands.inspection.passages import PassageRequest
-        from lycosa.commands.inspection.search import host_filter, language_filter
+        from lycosa.commands.inspection.search import language_filter, site_filter
 
         values: dict[str, Any] = {**options}
-        host = host_filter(values.pop("site", "")) or ""
+        host = site_filter(values.pop("site", "")) or ""
         language = language_filter(values.pop("language", ""))
         request = PassageRequest(query, language=language, host=host, **values)
         return self._passage_finder.find(request)

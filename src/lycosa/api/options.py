@@ -20,7 +20,7 @@ class SearchArguments(TypedDict, total=False):
     """Arguments of `Workspace.search`. Defaults: 10 results, by relevance, of this workspace.
 
     - `language`, `collection`, `site`: only pages in this language (ISO 639 code), of this
-      collection, of this host.
+      collection, of this host or below a path of it (`example.org/docs`).
     - `order`: "date" for newest first; by default by relevance.
     - `per_host`: maximum number of results per host before those of other hosts; 0: no limit.
     - `copies`: also return pages with the same text.
@@ -60,7 +60,7 @@ class PassageArguments(TypedDict, total=False):
     - `count`: maximum number of passages.
     - `max_tokens`: of each passage; `budget`: of all passages together. Tokens are estimated.
     - `language`, `collection`, `site`: only pages in this language (ISO 639 code), of this
-      collection, of this host.
+      collection, of this host or below a path of it (`example.org/docs`).
     - `ranking`: "keyword", "vector" or "hybrid"; default: hybrid if an encoder is configured.
     """
 

@@ -28,6 +28,7 @@ from lycosa.index.generation import storage_of
 from lycosa.search.crosslingual.translated import Across, TranslatedQuery, edit
 from lycosa.search.engine.searcher import WORKSPACE_FILE, Searcher, SearchRequest
 from lycosa.search.presentation.results import FACETS, MAX_HITS, Hit, SearchResults
+from lycosa.search.query import syntax
 from lycosa.search.ranking.feedback import MODES
 
 if TYPE_CHECKING:  # reading the configuration takes longer than most searches
@@ -171,7 +172,7 @@ def search_request(
     request = SearchRequest(
         query,
         language=language_filter(language) or None,
-        host=host_filter(site),
+        host=site_filter(site),
         folded=not copies,
         across=None
         if across is None
@@ -204,13 +205,17 @@ def language_filter(language: str) -> str:
     return require_language(language)
 
 
-def host_filter(site: str) -> str | None:
-    """Return the host of a typed site; None for "". Raises UsageError."""
+def site_filter(site: str) -> str | None:
+    """Return the host of a typed site, with the path if it has one; None for "".
+
+    Raises UsageError.
+    """
     if not site:
         return None
     from lycosa.url.site_name import site_name  # loads Polars
 
-    return site_name(site).host
+    host, path = site_name(site).host, syntax.site(site).partition("/")[2]
+    return f"{host}/{path}" if path else host
 
 
 def across_languages(

@@ -224,8 +224,10 @@ def _filters(request: TermsRequest) -> pl.Expr:
     if request.collection:
         filters &= pl.col("collection") == request.collection
     if request.host:
+        host, slash, path = request.host.partition("/")
         filters &= pl.col("url").str.contains(
-            rf"^[a-z]+://(?:[^/?]*[.@])?{re.escape(request.host.lower())}(?::\d+)?(?:[/?]|$)"
+            rf"^[a-z]+://(?:[^/?]*[.@])?{re.escape(host.lower())}(?::\d+)?"
+            rf"{slash}{re.escape(path)}(?:[/?]|$)"
         )
     if request.since is not None:
         filters &= _at() >= request.since

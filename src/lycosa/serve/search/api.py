@@ -21,10 +21,10 @@ from lycosa.commands.inspection.passages import MAX_COUNT as MAX_PASSAGES
 from lycosa.commands.inspection.passages import chunks as page_chunks
 from lycosa.commands.inspection.search import (
     across_languages,
-    host_filter,
     known_facets,
     language_filter,
     search_answer,
+    site_filter,
     translation,
 )
 from lycosa.commands.models import WorkspaceStatus
@@ -55,7 +55,7 @@ _DAY_MS = 86_400_000
 
 
 Language = Annotated[str, Field(max_length=16), checked(language_filter)]
-Site = Annotated[str, Field(max_length=255), checked(host_filter)]
+Site = Annotated[str, Field(max_length=255), checked(site_filter)]
 
 
 def _translation(text: str) -> str:
@@ -67,7 +67,7 @@ class PageFilters(BaseModel):
     """Filters of pages."""
 
     lang: Language = Field("", description="Only pages in this language.")
-    site: Site = Field("", description="Only pages of this host.")
+    site: Site = Field("", description="Only pages of this host, or below this path of it.")
     collection: str = Field("", max_length=64, description="Only pages of this collection.")
 
 

@@ -18,7 +18,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from lycosa.commands.inspection.search import across_languages, host_filter, language_filter
+from lycosa.commands.inspection.search import across_languages, language_filter, site_filter
 from lycosa.core.errors import UsageError
 from lycosa.search.crosslingual.translated import TranslatedQuery, edit
 from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
@@ -112,7 +112,7 @@ def search_page(
     number = services.pages.words(request).number
     languages = languages_offered(services.source.languages(), filters.language, number)
     try:
-        language, host = language_filter(filters.language), host_filter(filters.site)
+        language, host = language_filter(filters.language), site_filter(filters.site)
         across = across_languages(
             named_languages(filters.across), filters.source, filters.translate
         )
