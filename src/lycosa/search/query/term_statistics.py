@@ -57,7 +57,7 @@ _READ = (
 )
 _WORD = r"[\p{L}\p{M}][\p{L}\p{M}\p{N}]*(?:['’‑-][\p{L}\p{M}\p{N}]+)*"
 _IS_WORD = re.compile(r"[^\W\d_]")
-_FRAME_BYTES = 4 * 2**20
+_FRAME_BYTES = 48 * 2**20
 _ROWS = 200  # pages whose words are in memory together
 _KEY = ("language", "lower")
 _COUNTS = ("documents", "total", "recent", "capital", "upper")
