@@ -7,16 +7,15 @@ Scripts without spaces are searched for the words as written.
 
 from __future__ import annotations
 
-import codecs
-import functools
 import itertools
 import re
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
+from lycosa.search.presentation.letter_folding import LIGATURES, folded_in_place
 from lycosa.text.analyze import Analyzer, Unit
-from lycosa.text.fold import pieces, plain, with_names, without_accents
+from lycosa.text.fold import pieces, plain, with_names
 from lycosa.text.letters import simplified
 from lycosa.text.segmented import NON_JOINER
 
@@ -48,21 +47,6 @@ _CHANGES_LETTERS = frozenset(
     }
 )
 _CUTS_PREFIXES = "segmented-indonesian"  # the letters of a stem, but the first, are in the word
-_LIGATURES = {"fi": "ﬁ", "fl": "ﬂ", "ff": "ﬀﬃﬄ", "ae": "æ", "oe": "œ", "th": "þ"}
-_LIGATURE_LETTERS = frozenset("".join(_LIGATURES.values()))
-# language -> an encoding with one byte per letter; languages without one use cp1252
-_ENCODINGS = {
-    **dict.fromkeys(("cs", "hr", "hu", "pl", "ro", "sk", "sl"), "cp1250"),
-    **dict.fromkeys(("be", "bg", "kk", "mk", "mn", "ru", "sr", "tg", "uk"), "cp1251"),
-    **dict.fromkeys(("et", "lt", "lv"), "cp1257"),
-    "el": "cp1253",
-    "he": "cp1255",
-    "tr": "cp1254",
-    "yi": "cp1255",
-}
-_SYMBOLS_AS_SPACE = "lycosa-symbols-as-space"
-_FOLDED = 0x10000  # code points below this are folded
-_FOLDABLE = re.compile("[\u00aa-\u024f\u0370-\u052f\u1e00-\u1fff\uff21-\uff5a]")
 _FULL_WIDTH = 0xFEE0  # distance of the full-width forms from ASCII
 _NAME = re.compile("([a-z])plusplus|([cf])sharp|dotnet", re.IGNORECASE)  # `fold.with_names`
 _CHUNK = re.compile(r"\S+")
@@ -180,7 +164,12 @@ class Highlighter:
         if self._starts is None:
             places = _all_chunks(text)
         else:
-            places = _chunks_with(text, self._folded(text), self._starts, self._within_words)
+            places = _chunks_with(
+                text,
+                folded_in_place(text, self._analyzer.language),
+                self._starts,
+                self._within_words,
+            )
         if len(self._seen) > MAX_CHUNKS:
             self._seen.clear()
             self._matching.clear()
@@ -215,7 +204,7 @@ class Highlighter:
             term[:place] + letter
             for term in terms
             for place in range(PREFIX_LETTERS)
-            for letter in _LIGATURES.get(term[place : place + 2], "")
+            for letter in LIGATURES.get(term[place : place + 2], "")
         }
         starts |= {
             term[0] + signs
@@ -226,20 +215,6 @@ class Highlighter:
         if "dotnet" in terms:
             starts.add(".n")
         return starts
-
-    def _folded(self, text: str) -> str:
-        """Return the text with each letter folded in its place.
-
-        Encoding to one byte per letter is five times as fast as folding each letter.
-        """
-        if text.isascii() or not _FOLDABLE.search(text):
-            return text.lower()
-        encoding = _ENCODINGS.get(self._analyzer.language, "cp1252")
-        try:
-            encoded = text.encode(encoding, _SYMBOLS_AS_SPACE)
-        except UnicodeEncodeError:
-            return text.translate(_folding())
-        return encoded.translate(_folding_bytes(encoding)).decode(encoding, "replace")
 
     def _matches_any(self, terms: Sequence[str]) -> bool:
         if not self._terms.isdisjoint(terms):
@@ -280,49 +255,6 @@ class Highlighter:
                 ):
                     matches.append(TextMatch(offset + start, offset + run[-1][1], number))
         return matches
-
-
-@functools.cache
-def _folding() -> str:
-    """Return the folded form of each code point: lower case, no accent, but ligatures."""
-    folded = list(map(chr, range(_FOLDED)))
-    for code in (
-        *range(0x41, 0x250),
-        *range(0x370, 0x530),
-        *range(0x1E00, 0x2000),
-        *range(0xFF21, 0xFF5B),
-    ):
-        letter = chr(code)
-        if letter.isalpha():
-            folded[code] = (
-                letter.lower()
-                if letter.lower() in _LIGATURE_LETTERS
-                else without_accents(plain(letter))[:1]
-            )
-    return "".join(folded)
-
-
-@functools.cache
-def _folding_bytes(encoding: str) -> bytes:
-    """Return `_folding` for the bytes of an encoding, where its result has one byte."""
-    table = bytearray(range(256))
-    for code in range(256):
-        letter = bytes([code]).decode(encoding, "ignore")
-        folded = letter.translate(_folding()).encode(encoding, "ignore")
-        if len(folded) == 1:
-            table[code] = folded[0]
-    return bytes(table)
-
-
-def _symbols_as_space(error: UnicodeError) -> tuple[str, int]:
-    """Encode signs that an encoding lacks as spaces; raise the error for letters and digits."""
-    assert isinstance(error, UnicodeEncodeError)
-    if any(map(str.isalnum, error.object[error.start : error.end])):
-        raise error
-    return " " * (error.end - error.start), error.end
-
-
-codecs.register_error(_SYMBOLS_AS_SPACE, _symbols_as_space)
 
 
 def _written(surface: str) -> str:
