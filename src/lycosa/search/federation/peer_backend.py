@@ -14,7 +14,6 @@ from pydantic import BaseModel, Field
 from lycosa.config.settings import FetchSettings
 from lycosa.index.schema import analysis_versions
 from lycosa.search.crosslingual.translated import TranslatedQuery, TranslatedTerm
-from lycosa.search.engine.open_index import IndexMatches
 from lycosa.search.engine.reader import Address
 from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.federation.backend import (
@@ -51,7 +50,7 @@ from lycosa.search.federation.wire import (
     places_of,
 )
 from lycosa.search.presentation.results import MAX_HITS, Hit, SearchRequest, SearchResults
-from lycosa.search.ranking.ordering import Ranked
+from lycosa.search.ranking.ordering import PageListing, Ranked
 from lycosa.search.ranking.statistics import TermStatistics
 from lycosa.translation.source import Translation
 
@@ -94,7 +93,7 @@ class PeerBackend:
             )
         return self._same(message.described), message.statistics.term_statistics()
 
-    def find(self, step: QueryStep, limit: int, timeout_s: float) -> IndexMatches:
+    def find(self, step: QueryStep, limit: int, timeout_s: float) -> PageListing[Address]:
         request = FindRequest(
             question=QueryMessage.of(step.text, step.query),
             generation=step.generation,
@@ -104,7 +103,7 @@ class PeerBackend:
         )
         with self._recording_failures():
             matches = self._http.ask(f"{PATH}/find", request, MatchesMessage, timeout_s).matches()
-        if len(matches.best) > limit:
+        if len(matches.pages) > limit:
             raise BackendError(f"{self.name} returned more results than requested")
         return matches
 

@@ -13,7 +13,6 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from lycosa.search.engine.open_index import IndexMatches
 from lycosa.search.engine.reader import Address
 from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.federation.backend import IndexDescription
@@ -21,7 +20,7 @@ from lycosa.search.presentation.results import FACETS, MAX_HITS, Explanation, Hi
 from lycosa.search.query.filters import Filters
 from lycosa.search.query.query import MAX_QUERY_CHARACTERS, parse_query
 from lycosa.search.ranking.feedback import TERMS, Expansion
-from lycosa.search.ranking.ordering import Ranked
+from lycosa.search.ranking.ordering import PageListing, Ranked
 from lycosa.search.ranking.similar import MAX_TERMS, Likeness
 from lycosa.search.ranking.statistics import TermStatistics
 
@@ -215,21 +214,21 @@ class MatchesMessage(_Message):
     ]
 
     @classmethod
-    def of(cls, matches: IndexMatches) -> MatchesMessage:
+    def of(cls, matches: PageListing[Address]) -> MatchesMessage:
         return cls(
             total=matches.total,
             pages=[
                 (page.score, *page.place, page.host, page.group)
-                for page in matches.best[:MAX_PAGES]
+                for page in matches.pages[:MAX_PAGES]
             ],
         )
 
-    def matches(self) -> IndexMatches:
+    def matches(self) -> PageListing[Address]:
         best = [
             Ranked(score, (segment, document), host, group)
             for score, segment, document, host, group in self.pages
         ]
-        return IndexMatches(max(self.total, len(best)), best)
+        return PageListing(max(self.total, len(best)), best)
 
 
 class StatisticsRequest(_Message):
