@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from lycosa.chunks.split import Chunk
 from lycosa.core.errors import WorkspaceError
 from lycosa.export.markdown.pages import MarkdownPage
+from lycosa.graph.link_graph import Lookup
 from lycosa.store.storage.staging import (
     build_folder,
     generation_numbers,
@@ -138,9 +139,8 @@ class ChunkStore:
 
     def place_of(self, url_key: int) -> int | None:
         """Return the number of a page; None: it is not stored."""
-        keys, order = self._by_key
-        at = int(np.searchsorted(keys, np.uint64(url_key)))
-        return int(order[at]) if at < len(keys) and int(keys[at]) == url_key else None
+        place = int(self._by_key.find(np.array([url_key], np.uint64))[0])
+        return place if place >= 0 else None
 
     def page(self, place: int) -> MarkdownPage:
         """Return a page, without its text."""
@@ -207,9 +207,7 @@ class ChunkStore:
             return np.zeros(0, np.int64)
         graph = self._graph if count < len(self.vectors) // 10 else None
         if graph is not None:
-            keys, order = self._by_chunk_key
-            places = np.searchsorted(keys, graph.search(vector, count).keys)
-            rows = order[places]
+            rows = self._by_chunk_key.find(graph.search(vector, count).keys)
             likeness = self.vectors[rows] @ vector
         else:
             # in one thread: those of BLAS wait for each other while the machine is busy
@@ -221,12 +219,12 @@ class ChunkStore:
         return ordered
 
     @cached_property
-    def _by_key(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        return _sorted(self.pages["url_key"].to_numpy())
+    def _by_key(self) -> Lookup:
+        return Lookup(self.pages["url_key"].to_numpy())
 
     @cached_property
-    def _by_chunk_key(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        return _sorted(self.keys)
+    def _by_chunk_key(self) -> Lookup:
+        return Lookup(self.keys)
 
     @cached_property
     def _graph(self) -> Any:
@@ -376,11 +374,6 @@ def _write_graph(
         part = np.sort(rows[start : start + _SLAB])
         index.add(keys[part], vectors[part], threads=1)  # the same graph for the same vectors
     index.save(str(path))
-
-
-def _sorted(values: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    order = np.argsort(values)
-    return values[order], order
 
 
 def _page_row(each: EncodedPage) -> tuple[Any, ...]:
