@@ -18,8 +18,9 @@ from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 from warcio.checker import Checker
 
 from lycosa.archive.cdxj import _PLAIN_PATH, _path_key, cdxj_line, surt, write_cdxj
+from lycosa.archive.warc.metadata import Revisited
 from lycosa.archive.warc.reader import read_exchanges, read_response
-from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
+from lycosa.archive.warc.writer import WarcWriter
 from lycosa.core.errors import WorkError
 from lycosa.core.records import Exchange, Visit
 from tests.archive.exchanges import AT, failure, pair
@@ -127,7 +128,7 @@ def test_index_of_a_warc_file(tmp_path: Path) -> None:
         (pair("http://www.example.org/odd", head=b"ICY 200\r\n\r\n"), None),
         (
             pair(first.url, at=AT + 1_000),
-            RevisitTarget(visit.url, visit.fetched_at, visit.record_id, visit.digest),
+            Revisited(visit.url, visit.fetched_at, visit.record_id, visit.digest),
         ),
     ):
         writer.append(*item, revisit_of=target)
@@ -218,9 +219,7 @@ def written(tmp_path: Path) -> tuple[Path, WarcWriter, list[tuple[Exchange, Visi
     ):
         exchange, visit = _pair(url, head, b"" if status == 304 else pairs[0][0].body, status)
         first = pairs[0][1]
-        writer.append(
-            exchange, visit, revisit_of=RevisitTarget(url, AT, first.record_id, first.digest)
-        )
+        writer.append(exchange, visit, revisit_of=Revisited(url, AT, first.record_id, first.digest))
         exchange.body = b""  # a revisit record has no body
         pairs.append((exchange, visit))
     writer.close()

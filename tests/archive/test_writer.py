@@ -25,6 +25,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.checker import Checker
 
 from lycosa.archive.warc.members import read_records
+from lycosa.archive.warc.metadata import Revisited
 from lycosa.archive.warc.reader import read_exchanges, read_response
 from lycosa.archive.warc.record import (
     RECORD_LIMIT_BYTES,
@@ -32,7 +33,7 @@ from lycosa.archive.warc.record import (
     gzip_record,
     warc_date,
 )
-from lycosa.archive.warc.writer import RevisitTarget, WarcWriter, crawl_info, payload_digest
+from lycosa.archive.warc.writer import WarcWriter, crawl_info, payload_digest
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import WorkError
 from lycosa.core.records import Exchange, Visit
@@ -171,9 +172,7 @@ def test_other_readers_agree_with_every_digest(path: Path) -> None:
         pair("http://www.example.org/i", head=b"ICY 200 OK\r\n\r\n", status=200),
     ):
         writer.append(*item)
-    target = RevisitTarget(
-        first.url, first_visit.fetched_at, first_visit.record_id, first_visit.digest
-    )
+    target = Revisited(first.url, first_visit.fetched_at, first_visit.record_id, first_visit.digest)
     writer.append(*pair(at=AT + 1000), revisit_of=target)
     writer.append(
         *pair(head=b"HTTP/1.1 304 Not Modified\r\n\r\n", body=b"", status=304, at=AT + 2000),
@@ -202,7 +201,7 @@ def test_revisit_records_refer_to_the_original(tmp_path: Path, path: Path) -> No
     exchange, visit = pair()
     writer = new_writer(path)
     writer.append(exchange, visit)
-    target = RevisitTarget(exchange.url, visit.fetched_at, visit.record_id, visit.digest)
+    target = Revisited(exchange.url, visit.fetched_at, visit.record_id, visit.digest)
     same, same_visit = pair(at=AT + 5)
     writer.append(same, same_visit, revisit_of=target)
     old, old_visit = pair(head=b"HTTP/1.1 304 Not Modified\r\n\r\n", body=b"", status=304)
@@ -359,6 +358,7 @@ def test_full_disk_is_an_error_and_leaves_complete_exchanges(
 SIZE_LIMITED = """
 import os, resource, sys
 from pathlib import Path
+from lycosa.archive.warc.metadata import Revisited
 from lycosa.archive.warc.writer import WarcWriter
 from lycosa.core.errors import WorkError
 from tests.archive.exchanges import pair
@@ -397,6 +397,7 @@ def test_file_size_limit_is_handled_like_a_full_disk(path: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
+from lycosa.archive.warc.metadata import Revisited
 from lycosa.archive.warc.writer import WarcWriter
 from tests.archive.exchanges import pair
 

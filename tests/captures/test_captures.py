@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
+from lycosa.archive.warc.metadata import Revisited
+from lycosa.archive.warc.writer import WarcWriter
 from lycosa.captures.captures import (
     CaptureHistory,
     NoVersion,
@@ -79,7 +80,7 @@ def archive(workspace: Workspace, exchanges: Sequence[Capture]) -> list[Visit]:
         exchange.response_head = f"HTTP/1.1 {visit.http_status} X\r\n{head}\r\n\r\n".encode()
         target = None
         if (body is None or repeated) and before is not None:
-            target = RevisitTarget(url, before.fetched_at, before.record_id, before.digest)
+            target = Revisited(url, before.fetched_at, before.record_id, before.digest)
         visit.content_length = len(body or b"")
         writer.append(exchange, visit, revisit_of=target)
         buffers.add_visit(visit)

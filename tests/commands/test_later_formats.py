@@ -107,7 +107,7 @@ def test_check_recommends_an_upgrade_for_a_later_log_entry(workspace: Workspace)
     [
         (
             rewrite_last("index/*/generation.json", with_fields(format=9)),
-            "index of format 9.*lycosa index --rebuild",
+            "has format 9.*lycosa index --rebuild",
         ),
         (
             rewrite_last(

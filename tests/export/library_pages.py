@@ -7,7 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
+from lycosa.archive.warc.metadata import Revisited
+from lycosa.archive.warc.writer import WarcWriter
 from lycosa.core.records import Exchange, Page, UrlState, Visit, VisitKind
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.http.decode import parse_head
@@ -71,7 +72,7 @@ def commit(
         writer.append(
             exchange,
             visit,
-            revisit_of=RevisitTarget(identity.url, 1, "<urn:uuid:0>", "sha1:x")
+            revisit_of=Revisited(identity.url, 1, "<urn:uuid:0>", "sha1:x")
             if html is None
             else None,
         )

@@ -23,8 +23,9 @@ from warcio.checker import Checker
 from lycosa.archive.cdxj import write_cdxj
 from lycosa.archive.import_formats import read_captures
 from lycosa.archive.warc.members import read_records
+from lycosa.archive.warc.metadata import Revisited
 from lycosa.archive.warc.reader import read_exchanges, read_response
-from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
+from lycosa.archive.warc.writer import WarcWriter
 from lycosa.commands.crawling.import_archives import ImportOptions, import_files
 from lycosa.config.reading import parse_config
 from lycosa.core.errors import WorkError
@@ -103,9 +104,7 @@ def workspace(tmp_path: Path) -> Workspace:
             writer.append(
                 exchange,
                 visit,
-                revisit_of=RevisitTarget(
-                    first.url, first.fetched_at, first.record_id, first.digest
-                ),
+                revisit_of=Revisited(first.url, first.fetched_at, first.record_id, first.digest),
             )
             rows.append(visit)
             rows.append(

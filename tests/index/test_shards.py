@@ -17,6 +17,7 @@ from lycosa.config.settings import Config, IndexSettings
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import OwnedError, WorkspaceError
 from lycosa.index import generation as generations
+from lycosa.index import indexer as index_module
 from lycosa.index.follower import IndexFollower
 from lycosa.index.indexer import Indexer, ShardIndexer, index_shard, tasks_of
 from lycosa.index.schema import outside
@@ -411,7 +412,7 @@ def test_requested_rebuild_removes_generations_with_excluded_text(
     if killed:
         with monkeypatch.context() as patch:
             # as if the process had been killed before
-            patch.setattr(generations, "remove_older", lambda *arguments: None)
+            patch.setattr(index_module, "remove_generations", lambda *arguments: None)
             corpus.index()
         assert len(generations.numbers(corpus.root)) == 2
         number = corpus.index().generation

@@ -19,7 +19,7 @@ from lycosa.search.query.query import (
     clauses,
     parse_query,
 )
-from lycosa.search.query.syntax import _PLAIN, BY_NAME, OPERATORS, Operator
+from lycosa.search.query.syntax import BY_NAME, FORMS, OPERATORS, Operator
 
 
 def words(*texts: str) -> tuple[Clause, ...]:
@@ -215,7 +215,7 @@ def test_unclosed_quotation_marks_are_ignored_with_a_note(text: str, parsed: Par
 
 @pytest.mark.parametrize(
     "example",
-    [*(example for _, _, example in _PLAIN), *(operator.example for operator in OPERATORS)],
+    [*(example for _, _, example in FORMS), *(operator.example for operator in OPERATORS)],
 )
 def test_documented_examples_are_valid(example: str) -> None:
     parsed = parse_query(example)

@@ -409,7 +409,7 @@ def test_redirect_by_a_peer_is_not_followed(network: IsolatedNetwork, target: st
     network.sites["peer.test", "/api/v1/x?"] = Answer("", 307, [("Location", target)])
     peer = PeerHttp("http://peer.test", FetchSettings())
     with pytest.raises(BackendError, match="307"):
-        peer.get("/api/v1/x", (), AnswerMessage, 5.0)
+        peer.ask("/api/v1/x?", None, AnswerMessage, 5.0)
     peer.close()
     assert network.private.connections == []
 

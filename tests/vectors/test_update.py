@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from lycosa.commands.maintenance.check import check_workspace
 from lycosa.commands.maintenance.exclude import exclude_and_purge
 from lycosa.core.errors import ConfigError, OwnedError
+from lycosa.store.storage.staging import generation_numbers
 from lycosa.store.verify.findings import Finding
 from lycosa.vectors import update as updates
 from lycosa.vectors.encoders import load_encoder
-from lycosa.vectors.store import numbers
 from lycosa.vectors.update import update_vectors
 from tests.index.corpus import page
 from tests.servers.embeddings import EmbeddingServer
@@ -99,7 +99,7 @@ def test_vectors_of_excluded_pages_are_removed(corpus: Encoded, purged: bool) ->
     content = b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
     assert b"road" not in content
     assert b"a.test" not in content
-    assert len(numbers(corpus.workspace.storage)) == 1
+    assert len(generation_numbers(corpus.workspace.storage, "vectors")) == 1
     assert len(corpus.store.vectors) == 1
 
 
@@ -118,7 +118,7 @@ def test_changed_encoder_encodes_everything_again(corpus: Encoded) -> None:
     report = corpus.encode(config_of(model="two")).vectors
     assert report is not None
     assert (report.encoded, corpus.store.info.encoder) == (3, f"{encoders.COUNTED} two")
-    assert len(numbers(corpus.workspace.storage)) == 1
+    assert len(generation_numbers(corpus.workspace.storage, "vectors")) == 1
 
 
 def test_changed_dimensions_encode_everything_again(corpus: Encoded) -> None:

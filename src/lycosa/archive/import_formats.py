@@ -47,21 +47,12 @@ _WARC_FILE = re.compile(r"(?:^|/)[^/]+\.warc(?:\.gz|\.zst)?$", re.IGNORECASE)
 
 
 @dataclass(slots=True)
-class Original:
-    """The capture that a revisit record refers to; each field may be empty."""
-
-    record_id: str = ""
-    url: str = ""
-    fetched_at: int = 0
-    digest: str = ""
-
-
-@dataclass(slots=True)
 class ImportedCapture:
     """One archived response. `fetched_at` in milliseconds, 0 if unknown.
 
-    `head` is an HTTP response head, normalised by `usable`. `own`: the metadata of a record that
-    this program wrote.
+    `head` is an HTTP response head, normalised by `usable`. `revisit`: the capture that a revisit
+    record refers to; each of its fields may be empty. `own`: the metadata of a record that this
+    program wrote.
     """
 
     url: str
@@ -73,7 +64,7 @@ class ImportedCapture:
     ip: str = ""
     protocol: str = ""
     truncated: str = ""
-    revisit: Original | None = None
+    revisit: metadata.Revisited | None = None
     own: metadata.ParsedMetadata | None = None
 
     @property
@@ -348,10 +339,10 @@ def _answer(kind: str, record: _Record, others: Counter[str]) -> ImportedCapture
     revisit = None
     if kind == "revisit":
         body = b""
-        revisit = Original(
-            record.uri("warc-refers-to"),
+        revisit = metadata.Revisited(
             record.uri("warc-refers-to-target-uri"),
             parse_time(record.headers.get("warc-refers-to-date", "")),
+            record.uri("warc-refers-to"),
             record.headers.get("warc-payload-digest", ""),
         )
     return ImportedCapture(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -19,12 +19,11 @@ import polars as pl
 from lycosa.core.errors import UrlError, UsageError, WorkError
 from lycosa.core.messages import Message
 from lycosa.core.records import UrlId, UrlState, VisitKind
-from lycosa.store.compaction.plan import base_place
 from lycosa.store.log.log import EntriesGone
 from lycosa.store.log.state import LogState
 from lycosa.store.storage.files import DataFile
 from lycosa.store.tables.files import ENTRY, polars_schema, scan_file
-from lycosa.store.tables.live import retried
+from lycosa.store.tables.live import first_partition, retried, sources
 from lycosa.store.tables.schema import TABLES
 from lycosa.store.tables.visible import is_excluded
 from lycosa.store.workspace import Workspace
@@ -187,26 +186,18 @@ class CaptureHistory:
             return self._state
 
 
-def files_holding(files: Iterable[DataFile], partition: int) -> list[DataFile]:
+def files_holding(files: Sequence[DataFile], partition: int) -> list[DataFile]:
     """Return the live files of a table that may contain rows of a partition.
 
     The base files of a collection are ordered by their first partitions.
     """
     selected: list[DataFile] = []
-    base: dict[tuple[str, int], list[tuple[int, DataFile]]] = {}
-    for file in files:
-        place = base_place(file.path)
-        if place is None:
-            selected.append(file)
-        else:
-            base.setdefault((place[0], file.entry), []).append((place[1], file))
-    for parts in base.values():
-        parts.sort(key=lambda part: part[0])
-        starts = [start for start, _ in parts]
+    for source in sources(files):
+        starts = list(map(first_partition, source.files))
         last = bisect.bisect_right(starts, partition)
         first = bisect.bisect_left(starts, starts[last - 1]) if last else 0
-        selected += [file for _, file in parts[first:last]]
-    return sorted(selected, key=lambda file: file.entry)
+        selected += source.files[first:last]
+    return selected
 
 
 def _in_order(url: str, rows: pl.DataFrame) -> list[Capture]:

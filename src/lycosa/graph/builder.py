@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import polars as pl
@@ -19,12 +19,17 @@ from lycosa.graph.generation import (
     PAGES,
     GraphInfo,
     find_duplicates,
-    generation_numbers,
     newest,
 )
 from lycosa.graph.ranking import page_ranks
 from lycosa.processes.memory import batch_memory
-from lycosa.store.storage.staging import build_folder, write_list
+from lycosa.store.storage.staging import (
+    build_folder,
+    generation_numbers,
+    publish_generation,
+    remove_generations,
+    write_list,
+)
 from lycosa.store.tables.files import writing
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -45,40 +50,41 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
     copies = find_duplicates(tables)
     storage = workspace.storage
     folder, before = _previous(workspace)
-    number = max(generation_numbers(workspace), default=0) + 1
+    number = max(generation_numbers(storage, FOLDER), default=0) + 1
     with build_folder(storage, FOLDER) as build:
         with writing(build / DUPLICATES):
             copies.write_parquet(build / DUPLICATES, compression="zstd")
         pages = page_ranks(tables, copies, before, number, build)
-        _write_pages(pages, build)
         changed = pages.filter(pl.col("since") == number).height
         grouped = pages.filter(pl.col("group") != 0)["group"]
         translations = train_tables(tables, build, analysis, folder)
-        while True:
-            info = GraphInfo(
-                FORMAT,
-                number,
-                state.head,
-                copies.height,
-                pages.height,
-                changed,
-                SystemClock().now_ms(),
-                translations,
-                grouped.len(),
-                grouped.n_unique(),
-            )
-            (build / INFO).write_text(json.dumps(asdict(info), indent=1) + "\n", encoding="utf-8")
+        info = GraphInfo(
+            FORMAT,
+            number,
+            state.head,
+            copies.height,
+            pages.height,
+            changed,
+            SystemClock().now_ms(),
+            translations,
+            grouped.len(),
+            grouped.n_unique(),
+        )
+
+        def write(generation: int) -> None:
+            since = pl.when(pl.col("since") == number).then(generation).otherwise("since")
+            with writing(build / PAGES):
+                pages.with_columns(since=since).write_parquet(
+                    build / PAGES, compression="zstd", row_group_size=50_000
+                )
+            document = asdict(replace(info, generation=generation))
+            (build / INFO).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
             write_list(build)
-            if storage.folders.publish(str(build), f"{FOLDER}/{number:08d}"):
-                break
-            pages = pages.with_columns(
-                since=pl.when(pl.col("since") == number).then(number + 1).otherwise(pl.col("since"))
-            )
-            _write_pages(pages, build)
-            number += 1  # another process ranked at the same time
-        for older in generation_numbers(workspace)[:-MAX_GENERATIONS]:
-            storage.folders.remove(f"{FOLDER}/{older:08d}")
-    return info
+
+        published = publish_generation(
+            storage, FOLDER, number, build, write, retained=MAX_GENERATIONS
+        )
+    return replace(info, generation=published)
 
 
 def rebuild_graph(workspace: Workspace, analysis: Analysis = Analysis()) -> None:
@@ -88,9 +94,7 @@ def rebuild_graph(workspace: Workspace, analysis: Analysis = Analysis()) -> None
     """
     if workspace.storage.names(FOLDER):  # or an unfinished folder
         info = make_generation(workspace, analysis)
-        for older in generation_numbers(workspace):
-            if older < info.generation:
-                workspace.storage.folders.remove(f"{FOLDER}/{older:08d}")
+        remove_generations(workspace.storage, FOLDER, info.generation)
 
 
 def _previous(workspace: Workspace) -> tuple[Path | None, pl.DataFrame | None]:
@@ -102,8 +106,3 @@ def _previous(workspace: Workspace) -> tuple[Path | None, pl.DataFrame | None]:
         return folder, pl.read_parquet(folder / PAGES) if folder is not None else None
     except (WorkspaceError, OSError, pl.exceptions.PolarsError):
         return folder, None  # damaged or removed: all pages count as changed
-
-
-def _write_pages(pages: pl.DataFrame, build: Path) -> None:
-    with writing(build / PAGES):
-        pages.write_parquet(build / PAGES, compression="zstd", row_group_size=50_000)

@@ -13,15 +13,15 @@ A generation is published completely and never changed; `rank` makes a new one (
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
 
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
+from lycosa.store.storage.staging import newest_generations, read_info
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.schema import SORT
 from lycosa.store.workspace import Workspace
@@ -32,7 +32,6 @@ FORMAT = 1
 DUPLICATES = "duplicates.parquet"
 PAGES = "pages.parquet"
 INFO = "info.json"
-_NAME = re.compile(r"^\d{8}\Z")
 MAX_GENERATIONS = 2  # that are stored: a reader may have the older one open
 
 DUPLICATE_COLUMNS = (*SORT, "collection", "url", "canonical_of")
@@ -68,25 +67,9 @@ def newest(workspace: Workspace) -> tuple[GraphInfo, Path] | None:
     Raises:
         WorkspaceError: it is damaged, or of an unknown format.
     """
-    for number in reversed(generation_numbers(workspace)):
-        local_path = workspace.storage.folders.local_path(f"{FOLDER}/{number:08d}")
-        if local_path is None:
-            continue
-        path = Path(local_path)
-        try:
-            document = json.loads((path / INFO).read_bytes())
-            if document["format"] != FORMAT:
-                raise WorkspaceError(
-                    f"{path} has format {document['format']!r}, but this version "
-                    f"needs format {FORMAT}: run `lycosa rank`"
-                )
-            return GraphInfo(**document), path
-        except FileNotFoundError:
-            continue
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise WorkspaceError(
-                f"{path / INFO} is damaged: run `lycosa rank` to rebuild it"
-            ) from None
+    for _, path in newest_generations(workspace.storage, FOLDER):
+        with suppress(FileNotFoundError):  # removed meanwhile
+            return read_info(path / INFO, GraphInfo, FORMAT, "run `lycosa rank`"), path
     return None
 
 
@@ -172,11 +155,6 @@ def link_signals_of(workspace: Workspace, partitions: range) -> LinkSignals | No
     if latest is None or not (latest[1] / PAGES).exists():
         return None
     return LinkSignals(workspace, latest[0].generation, partitions)
-
-
-def generation_numbers(workspace: Workspace) -> list[int]:
-    """Return the numbers of the published generations, ascending."""
-    return sorted(int(name) for name in workspace.storage.names(FOLDER) if _NAME.match(name))
 
 
 def find_duplicates(tables: LiveTables) -> pl.DataFrame:

@@ -13,6 +13,8 @@ from typing import IO, Final
 
 import numpy as np
 
+from lycosa.text.digest import mixed
+
 Hashes = np.ndarray[tuple[int], np.dtype[np.uint32]]
 Tokens = np.ndarray[tuple[int], np.dtype[np.uint64]]
 Pairs = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -29,7 +31,6 @@ MAX_TIMES = 16  # maximum weight of a part
 NEIGHBOURS = 8
 
 _COMBINE: Final = np.uint64(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # of SplitMix64
 _random = np.random.default_rng(20_240_607)
 # odd: each is a permutation of 32 bits
 _TIMES = (_random.integers(0, 2**31, BANDS * ROWS, np.uint32) * 2 + 1)[:, None]
@@ -41,18 +42,18 @@ def shingles(tokens: Tokens, width: int) -> Hashes:
     count = tokens.size - width + 1
     if count <= 0:
         return np.zeros(0, np.uint32)
-    mixed, scattered = np.zeros(count, np.uint64), _mix(tokens)
+    hashes, scattered = np.zeros(count, np.uint64), mixed(tokens.copy())
     for place in range(width):
-        mixed *= _COMBINE
-        mixed += scattered[place : place + count]
-    return _distinct((_mix(mixed) >> np.uint64(32)).astype(np.uint32))
+        hashes *= _COMBINE
+        hashes += scattered[place : place + count]
+    return _distinct((mixed(hashes) >> np.uint64(32)).astype(np.uint32))
 
 
 def weighed(part: Hashes, whole: Hashes) -> Hashes:
     """Return a set in which a small part counts about as much as the whole text."""
     times = min(whole.size // part.size, MAX_TIMES) if part.size else 0
     copies = [
-        _mix(part.astype(np.uint64) | np.uint64(time + 1 << 32)) >> np.uint64(32)
+        mixed(part.astype(np.uint64) | np.uint64(time + 1 << 32)) >> np.uint64(32)
         for time in range(times)
     ]
     return _distinct(np.concatenate([whole, *(copy.astype(np.uint32) for copy in copies)]))
@@ -62,11 +63,11 @@ def band_hashes(sketch: Hashes) -> Tokens:
     """Return the bands of a text by its sketch; near texts probably share one."""
     permuted = sketch * _TIMES
     permuted += _PLUS  # in place: another array of this size costs seven times as much
-    least = _mix(permuted.min(axis=1).astype(np.uint64)).reshape(BANDS, ROWS)
-    mixed = np.zeros(BANDS, np.uint64)
+    least = mixed(permuted.min(axis=1).astype(np.uint64)).reshape(BANDS, ROWS)
+    hashes = np.zeros(BANDS, np.uint64)
     for row in range(ROWS):
-        mixed = mixed * _COMBINE + least[:, row]
-    return _mix(mixed)
+        hashes = hashes * _COMBINE + least[:, row]
+    return mixed(hashes)
 
 
 def similarity(one: Hashes, other: Hashes) -> float:
@@ -177,13 +178,3 @@ def _distinct(hashes: Hashes) -> Hashes:
     ordered = np.sort(hashes)
     distinct: Hashes = ordered[np.append(True, ordered[1:] != ordered[:-1])]
     return distinct
-
-
-def _mix(values: Tokens) -> Tokens:
-    """Return the values mixed by the finaliser of SplitMix64."""
-    mixed = values ^ values >> np.uint64(30)
-    mixed *= _FIRST
-    mixed ^= mixed >> np.uint64(27)
-    mixed *= _SECOND
-    mixed ^= mixed >> np.uint64(31)
-    return mixed

@@ -22,14 +22,20 @@ import json
 import os
 import re
 import shutil
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, field
 from pathlib import Path
-from typing import Any
 
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import OwnedError, WorkspaceError
 from lycosa.store.storage.files import TEMPORARY_SUFFIX
-from lycosa.store.storage.staging import write_list
+from lycosa.store.storage.staging import (
+    generation_numbers,
+    generation_path,
+    newest_generations,
+    publish_generation,
+    read_info,
+    write_list,
+)
 from lycosa.store.storage.storage import Storage, open_storage
 
 FORMAT = 1
@@ -43,7 +49,7 @@ TABLES = ("pages", "urls")
 
 # tantivy's files have a CRC, stored texts their keys (`lycosa.index.verify`)
 _CHECKED = re.compile(r"[0-9a-f]{32}\..*")
-_NAME = re.compile(r"^\d{8,}\Z")
+_REBUILD = "rebuild the index with `lycosa index --rebuild`"
 
 
 @dataclass(slots=True, frozen=True)
@@ -93,11 +99,7 @@ def staging_folder(place: Place, line: str = FOLDER) -> Path:
 
 def numbers(place: Place, line: str = FOLDER) -> list[int]:
     """Return the numbers of the published generations, oldest first."""
-    try:
-        names = storage_of(place).names(line)
-    except NotADirectoryError:
-        return []
-    return sorted(int(name) for name in names if _NAME.match(name))
+    return generation_numbers(storage_of(place), line)
 
 
 def newest(place: Place, line: str = FOLDER) -> Generation | None:
@@ -106,35 +108,21 @@ def newest(place: Place, line: str = FOLDER) -> Generation | None:
     Raises:
         WorkspaceError: it is damaged, or of an unknown format.
     """
-    storage = storage_of(place)
-    for number in reversed(numbers(storage, line)):
-        generation = load(storage, number, line)
-        if generation is not None:
-            return generation
-    return None
+    generations = (_read(path) for _, path in newest_generations(storage_of(place), line))
+    return next(filter(None, generations), None)
 
 
 def load(place: Place, number: int, line: str = FOLDER) -> Generation | None:
     """Return a generation; None if it does not exist. Raises WorkspaceError as `newest` does."""
-    local = storage_of(place).folders.local_path(f"{line}/{number:08d}")
-    if local is None:
-        return None
-    path = Path(local)
+    local = storage_of(place).folders.local_path(generation_path(line, number))
+    return None if local is None else _read(Path(local))
+
+
+def _read(path: Path) -> Generation | None:
     try:
-        document: dict[str, Any] = json.loads((path / INFO).read_bytes())
-        if document["format"] != FORMAT:
-            raise WorkspaceError(
-                f"{path} is an index of format {document['format']!r}, but this version needs "
-                f"format {FORMAT}: "
-                f"upgrade with `pip install -U lycosa`, or rebuild it with `lycosa index --rebuild`"
-            )
-        return Generation(path, GenerationInfo(**document))
+        return Generation(path, read_info(path / INFO, GenerationInfo, FORMAT, _REBUILD))
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise WorkspaceError(
-            f"{path / INFO} is damaged: rebuild the index with `lycosa index --rebuild`"
-        ) from None
 
 
 def publish(place: Place, build: Path, info: GenerationInfo, line: str = FOLDER) -> Generation:
@@ -143,30 +131,23 @@ def publish(place: Place, build: Path, info: GenerationInfo, line: str = FOLDER)
     All older ones but one are removed. If another machine has used its number, it gets the next.
     """
     storage = storage_of(place)
-    while True:
-        document = json.dumps(asdict(info), ensure_ascii=False, indent=1) + "\n"
+
+    def write(number: int) -> None:
+        own = asdict(info) | {"generation": number}
+        document = json.dumps(own, ensure_ascii=False, indent=1) + "\n"
         (build / INFO).write_text(document, encoding="utf-8")
         write_list(build, without=lambda name: _CHECKED.fullmatch(name) is not None)
-        if storage.folders.publish(str(build), f"{line}/{info.generation:08d}"):
-            break
-        info = replace(info, generation=info.generation + 1)
-    for number in numbers(storage, line)[:-MAX_GENERATIONS]:
-        storage.folders.remove(f"{line}/{number:08d}")
-    published = load(storage, info.generation, line)
+
+    number = publish_generation(
+        storage, line, info.generation, build, write, retained=MAX_GENERATIONS
+    )
+    published = load(storage, number, line)
     if published is None:
         raise WorkspaceError(
-            f"generation {info.generation} of {line} was removed right after it "
+            f"generation {number} of {line} was removed right after it "
             "was published: run the update again"
         )
     return published
-
-
-def remove_older(place: Place, number: int, line: str = FOLDER) -> None:
-    """Remove every generation before this one."""
-    storage = storage_of(place)
-    for older in numbers(storage, line):
-        if older < number:
-            storage.folders.remove(f"{line}/{older:08d}")
 
 
 def remove_leftovers(place: Place, line: str = FOLDER) -> int:

@@ -38,6 +38,7 @@ from lycosa.index.suggest import refresh
 from lycosa.index.update import IndexUpdate, removed_pages
 from lycosa.store.log.log import EntriesGone
 from lycosa.store.log.state import LogState
+from lycosa.store.storage.staging import remove_generations
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import Analysis
@@ -257,7 +258,7 @@ class ShardIndexer:
             builder.finish_merges()
         self._current = self._publish(builder, graph, base, suggestions=suggestions)
         if last and self._storage.on_disk:  # on disk, readers open the new generation at once
-            generations.remove_older(self._storage, self._current.number, self._line)
+            remove_generations(self._storage, self._line, self._current.number)
         self._remove_excluded(self._current)
         adopt(self._storage, self.shard.count)
         self._failed = False
@@ -304,7 +305,7 @@ class ShardIndexer:
             except WorkspaceError:
                 older = None
             if older is None or older.info.log_entry < excluded:
-                generations.remove_older(self._storage, newest.number, self._line)
+                remove_generations(self._storage, self._line, newest.number)
                 return
 
     def _apply(self, builder: IndexBuilder, base: Generation | None) -> tuple[IndexUpdate, int]:

@@ -13,10 +13,10 @@ import polars as pl
 from lycosa.core.records import FOLLOWED_KINDS
 from lycosa.graph.generation import LinkSignals
 from lycosa.index.schema import DEFAULT_TYPE, link_key
+from lycosa.store.tables.files import ENTRY
 from lycosa.store.tables.live import LiveTables, in_partitions
 from lycosa.url.keys import host_key
 
-ENTRY = "entry"
 _FRAME_BYTES = 8 * 2**20
 _FOLLOWED = [kind.value for kind in FOLLOWED_KINDS]
 

@@ -14,7 +14,7 @@ Modules of single languages are imported on use: compiling their patterns slows 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import icu4py
@@ -27,6 +27,7 @@ from lycosa.text import fold, letters
 from lycosa.text.segmented import (
     SEPARATED,
     AccentAnalyzer,
+    Analyzer,
     DictionaryAnalyzer,
     NonJoinerAnalyzer,
     SegmentedAnalyzer,
@@ -64,7 +65,7 @@ BIGRAMS, KIWI = "bigrams", "kiwi"
 PAIRS = "syllable-pairs"
 
 
-class NativeAnalyzer:
+class NativeAnalyzer(Analyzer):
     """Tantivy's tokenizer and Snowball stemmer; Python normalises non-ASCII text.
 
     Stemming takes most of the time, so the terms of words are cached. Hot path: bench/analysis.py.
@@ -73,10 +74,7 @@ class NativeAnalyzer:
     native = True
 
     def __init__(self, language: str, stemmer: str) -> None:
-        self.language = language
-        self.field_set = language
-        self.name = f"native-{stemmer}"
-        self.version = f"{ANALYSIS_VERSION}/{TANTIVY_VERSION}"
+        super().__init__(language, f"native-{stemmer}", f"{ANALYSIS_VERSION}/{TANTIVY_VERSION}")
         self.tokenizer = (
             tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
             .filter(tantivy.Filter.remove_long(fold.MAX_TERM_BYTES + 1))
@@ -85,7 +83,6 @@ class NativeAnalyzer:
             .filter(tantivy.Filter.ascii_fold())
             .build()
         )
-        self._mark = f"{language}:"
         self._terms = self._new_terms()
 
     def _new_terms(self) -> Terms[bytes]:
@@ -98,26 +95,6 @@ class NativeAnalyzer:
         words = encoded(fold.compatible(text)).translate(SEPARATED).split()
         return "".join(map(self._terms.__getitem__, words))[:-1]
 
-    def joined(self, text: str) -> str:
-        return self.marked(text).replace(self._mark, "")  # no term contains a colon
-
-    def terms(self, text: str) -> list[str]:
-        return self.joined(text).split()
-
-    def each(self, chunks: Sequence[str]) -> list[list[str]]:
-        return list(map(self.terms, chunks))
-
-    def units(self, text: str) -> list[Unit]:
-        return [
-            Unit(tuple(terms), "", chunk) for chunk in text.split() if (terms := self.terms(chunk))
-        ]
-
-
-Analyzer = NativeAnalyzer | SegmentedAnalyzer
-"""`field_set`: the index fields of its terms. `joined(text)`: its terms in order, joined by spaces.
-`marked(text)`: the same for the index, each with `field_set` and a colon as prefix. `terms(text)`:
-its terms. `each(chunks)`: the terms of several texts. `units(text)`: the words of a query.
-"""
 
 _NATIVE = {
     "en": "english",

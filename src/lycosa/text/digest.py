@@ -49,8 +49,8 @@ def simhash(text: str) -> int:
     windows = np.ndarray((size + WINDOW,), dtype=np.uint64, buffer=raw, offset=1, strides=(1,))
     features = windows[starts]
     if not plain and len(wide := (data[1:][starts] >= _THREE_BYTES).nonzero()[0]):
-        features[wide] += _mixed(windows[starts[wide] + WINDOW])
-    return _majority(_mixed(features))
+        features[wide] += mixed(windows[starts[wide] + WINDOW])
+    return _majority(mixed(features))
 
 
 def distance(first: int, second: int) -> int:
@@ -58,9 +58,10 @@ def distance(first: int, second: int) -> int:
     return (first ^ second).bit_count()
 
 
-def _mixed(
+def mixed(
     values: np.ndarray[tuple[int], np.dtype[np.uint64]],
 ) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    """Return the values mixed by the finaliser of SplitMix64, in place."""
     shifted = values >> _SHIFTS[0]
     values ^= shifted
     values *= _FIRST

@@ -77,13 +77,49 @@ class Terms(dict[_Word, str]):
         return terms
 
 
-class SegmentedAnalyzer:
+class Analyzer:
+    """Returns the terms of texts in one language. `field_set`: the index fields of its terms."""
+
+    native = False
+
+    def __init__(self, language: str, name: str, version: str) -> None:
+        self.language = self.field_set = language
+        self.name = name
+        self.version = version
+        self._mark = f"{language}:"
+
+    def marked(self, text: str) -> str:
+        """Return the terms for the index, each with `field_set` and a colon as prefix."""
+        raise NotImplementedError
+
+    def joined(self, text: str) -> str:
+        """Return the terms in order, joined by spaces."""
+        return self.marked(text).replace(self._mark, "")  # no term contains a colon
+
+    def terms(self, text: str) -> list[str]:
+        """Return the terms in order."""
+        return self.joined(text).split()
+
+    def each(self, chunks: Sequence[str]) -> list[list[str]]:
+        """Return the terms of several texts."""
+        return list(map(self.terms, chunks))
+
+    def units(self, text: str) -> list[Unit]:
+        """Return the words of a query."""
+        chunks = text.split()
+        return [
+            Unit(tuple(terms), "", chunk)
+            for chunk, terms in zip(chunks, self.each(chunks), strict=True)
+            if terms
+        ]
+
+
+class SegmentedAnalyzer(Analyzer):
     """Words by ICU, folded and stemmed, cached for each chunk between spaces.
 
     The new chunks of a page go to ICU together.
     """
 
-    native = False
     most_chunks = MEMO_CHUNKS
 
     def __init__(
@@ -95,12 +131,9 @@ class SegmentedAnalyzer:
         version: str,
         prepare: Callable[[str], str] | None = None,
     ) -> None:
-        self.language = self.field_set = language
-        self.name = name
-        self.version = version
+        super().__init__(language, name, version)
         self._stem = stem
         self._prepare_letters = prepare
-        self._mark = f"{language}:"
         # of words: chunks with different punctuation share them
         self._terms = self._new_terms()
         self._clear()
@@ -125,12 +158,6 @@ class SegmentedAnalyzer:
         words = encoded(self.prepare(text)).translate(SEPARATED).decode().split()
         return "".join(self._remembered(words))[:-1]
 
-    def joined(self, text: str) -> str:
-        return self.marked(text).replace(self._mark, "")  # no term contains a colon
-
-    def terms(self, text: str) -> list[str]:
-        return self.joined(text).split()
-
     def each(self, chunks: Sequence[str]) -> list[list[str]]:
         prepared = self.prepare("\n".join(chunks)).split("\n")
         if len(prepared) != len(chunks):
@@ -146,14 +173,6 @@ class SegmentedAnalyzer:
         if new := set(chunks).difference(memo):
             self._learn(new, memo)
         return map(memo.__getitem__, chunks)
-
-    def units(self, text: str) -> list[Unit]:
-        chunks = text.split()
-        return [
-            Unit(tuple(terms), "", chunk)
-            for chunk, terms in zip(chunks, self.each(chunks), strict=True)
-            if terms
-        ]
 
     def _learn(self, chunks: Iterable[str], memo: dict[str, str]) -> None:
         ordered = list(chunks)

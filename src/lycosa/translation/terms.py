@@ -10,13 +10,12 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from lycosa.text.analyze import Analyzer, NativeAnalyzer, Unit
+from lycosa.text.analyze import Analyzer, Unit
 from lycosa.text.korean import MorphemeAnalyzer
 from lycosa.text.letters import simplified
 from lycosa.text.segmented import (
     NON_JOINER,
     NonJoinerAnalyzer,
-    SegmentedAnalyzer,
     StreamsAnalyzer,
     SyllablePairAnalyzer,
 )
@@ -38,7 +37,7 @@ def has_parts(analyzer: Analyzer) -> bool:
     return isinstance(analyzer, PartsAnalyzer | SyllablePairAnalyzer | MorphemeAnalyzer)
 
 
-_CHUNKWISE = (NativeAnalyzer.units, SegmentedAnalyzer.units, NonJoinerAnalyzer.units)
+_CHUNKWISE = (Analyzer.units, NonJoinerAnalyzer.units)
 
 
 class Vocabulary:

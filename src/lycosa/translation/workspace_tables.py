@@ -18,6 +18,7 @@ from pathlib import Path
 
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError, WorkspaceError
+from lycosa.store.storage.staging import generation_numbers, generation_path
 from lycosa.store.storage.storage import Storage
 from lycosa.text.analyze import Analysis, analysis_by
 from lycosa.translation.source import Sources, Translation, TranslationSource, best
@@ -28,9 +29,8 @@ FOLDER = "translations"
 TABLE = "table.sqlite"
 GRAPH = "graph"
 OF_CRAWL = re.compile(r"^translations-([a-z]{2,3})-([a-z]{2,3})\.sqlite\Z")
-_GENERATION = re.compile(r"^\d{8}\Z")
 
-Seen = tuple[tuple[str, ...], str]
+Seen = tuple[tuple[str, ...], int]
 """The names of the added tables, and the newest generation of the graph."""
 _KOREAN = "ko"
 
@@ -78,8 +78,7 @@ class OpenTables:
 def seen(storage: Storage) -> Seen:
     """Return a value that changes when the tables do that `open_tables` opens; cheap."""
     names = tuple(name for name in storage.names(FOLDER) if not name.startswith("."))
-    generations = [name for name in storage.names(GRAPH) if _GENERATION.match(name)]
-    return names, max(generations, default="")
+    return names, max(generation_numbers(storage, GRAPH), default=0)
 
 
 def open_tables(storage: Storage) -> OpenTables:
@@ -90,7 +89,7 @@ def open_tables(storage: Storage) -> OpenTables:
         folder = storage.folders.local_path(f"{FOLDER}/{name}")
         if folder is not None:
             opened.open(Path(folder) / TABLE)
-    folder = storage.folders.local_path(f"{GRAPH}/{generation}") if generation else None
+    folder = storage.folders.local_path(generation_path(GRAPH, generation)) if generation else None
     if folder is not None:
         for path in sorted(Path(folder).iterdir()):
             if OF_CRAWL.match(path.name):

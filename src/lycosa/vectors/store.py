@@ -29,7 +29,15 @@ from numpy.typing import NDArray
 from lycosa.chunks.split import Chunk
 from lycosa.core.errors import WorkspaceError
 from lycosa.export.markdown.pages import MarkdownPage
-from lycosa.store.storage.staging import build_folder, write_list
+from lycosa.graph.link_graph import Lookup
+from lycosa.store.storage.staging import (
+    build_folder,
+    generation_numbers,
+    newest_generations,
+    publish_generation,
+    read_info,
+    write_list,
+)
 from lycosa.store.storage.storage import Storage
 from lycosa.vectors.encoders import Vectors
 
@@ -103,7 +111,7 @@ class ChunkStore:
 
     def __init__(self, path: Path, number: int) -> None:
         self.path, self.number = path, number
-        self.info = read_info(path / INFO)
+        self.info = read_info(path / INFO, VectorsInfo, FORMAT, _DAMAGED)
         try:
             self.pages = pl.read_ipc(path / PAGES)
             self._lines = _mapped(path / CHUNKS)
@@ -131,9 +139,8 @@ class ChunkStore:
 
     def place_of(self, url_key: int) -> int | None:
         """Return the number of a page; None: it is not stored."""
-        keys, order = self._by_key
-        at = int(np.searchsorted(keys, np.uint64(url_key)))
-        return int(order[at]) if at < len(keys) and int(keys[at]) == url_key else None
+        place = int(self._by_key.find(np.array([url_key], np.uint64))[0])
+        return place if place >= 0 else None
 
     def page(self, place: int) -> MarkdownPage:
         """Return a page, without its text."""
@@ -200,9 +207,7 @@ class ChunkStore:
             return np.zeros(0, np.int64)
         graph = self._graph if count < len(self.vectors) // 10 else None
         if graph is not None:
-            keys, order = self._by_chunk_key
-            places = np.searchsorted(keys, graph.search(vector, count).keys)
-            rows = order[places]
+            rows = self._by_chunk_key.find(graph.search(vector, count).keys)
             likeness = self.vectors[rows] @ vector
         else:
             # in one thread: those of BLAS wait for each other while the machine is busy
@@ -214,12 +219,12 @@ class ChunkStore:
         return ordered
 
     @cached_property
-    def _by_key(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        return _sorted(self.pages["url_key"].to_numpy())
+    def _by_key(self) -> Lookup:
+        return Lookup(self.pages["url_key"].to_numpy())
 
     @cached_property
-    def _by_chunk_key(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        return _sorted(self.keys)
+    def _by_chunk_key(self) -> Lookup:
+        return Lookup(self.keys)
 
     @cached_property
     def _graph(self) -> Any:
@@ -231,40 +236,18 @@ class ChunkStore:
         return graph
 
 
-def read_info(path: Path) -> VectorsInfo:
-    """Read info.json. Raises WorkspaceError if it is damaged, or of an unknown format."""
-    try:
-        document = json.loads(path.read_bytes())
-        if document.get("format", FORMAT) != FORMAT:
-            raise WorkspaceError(
-                f"{path} has format {document['format']!r}, but this version needs format "
-                f"{FORMAT}: {_DAMAGED}"
-            )
-        return VectorsInfo(**document)
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise WorkspaceError(f"{path} is damaged: {error}; {_DAMAGED}") from None
-
-
-def numbers(storage: Storage) -> list[int]:
-    """Return the numbers of the published folders, oldest first."""
-    return sorted(int(name) for name in storage.names(FOLDER) if name.isdigit())
-
-
 def open_newest(storage: Storage, before: ChunkStore | None = None) -> ChunkStore | None:
     """Open the newest folder; None if nothing was encoded. `before` is returned if it is newest.
 
     Raises:
         WorkspaceError: it is damaged, or of an unknown format.
     """
-    for number in reversed(numbers(storage)):
-        if before is not None and before.number == number:
-            return before
-        path = storage.folders.local_path(f"{FOLDER}/{number:08d}")
+    numbers = generation_numbers(storage, FOLDER)
+    if before is not None and numbers[-1:] == [before.number]:
+        return before
+    for number, path in newest_generations(storage, FOLDER):
         try:
-            if path is not None:
-                return ChunkStore(Path(path), number)
+            return ChunkStore(path, number)
         except FileNotFoundError:  # replaced by a newer one
             return open_newest(storage, before)
     return None
@@ -294,23 +277,16 @@ def write_store(
         pages.write_ipc(build / PAGES, compression="uncompressed")
         _write_chunks(build, base, is_current_chunk, new)
         _write_arrays(build, info, base, is_current_chunk, new)
-        (build / INFO).write_text(json.dumps(asdict(info)), encoding="utf-8")
-        write_list(build)
-        number = max(numbers(storage), default=0) + 1
-        while not storage.folders.publish(str(build), f"{FOLDER}/{number:08d}"):
-            number += 1
-    for older in numbers(storage):
-        if older < number:
-            storage.folders.remove(f"{FOLDER}/{older:08d}")
+
+        def write(_: int) -> None:
+            (build / INFO).write_text(json.dumps(asdict(info)), encoding="utf-8")
+            write_list(build)
+
+        number = max(generation_numbers(storage, FOLDER), default=0) + 1
+        publish_generation(storage, FOLDER, number, build, write, retained=1)
     store = open_newest(storage)
     assert store is not None
     return store
-
-
-def remove_stores(storage: Storage) -> None:
-    """Remove all published folders."""
-    for number in numbers(storage):
-        storage.folders.remove(f"{FOLDER}/{number:08d}")
 
 
 def graph_library() -> Any:
@@ -398,11 +374,6 @@ def _write_graph(
         part = np.sort(rows[start : start + _SLAB])
         index.add(keys[part], vectors[part], threads=1)  # the same graph for the same vectors
     index.save(str(path))
-
-
-def _sorted(values: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    order = np.argsort(values)
-    return values[order], order
 
 
 def _page_row(each: EncodedPage) -> tuple[Any, ...]:

@@ -7,13 +7,9 @@ published, and the next update continues.
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -27,7 +23,8 @@ from lycosa.core.version import VERSION
 from lycosa.export.markdown.pages import MarkdownPage, pages_at
 from lycosa.index.update import removed_pages
 from lycosa.store.coordination.owner import FOLDER as RUN
-from lycosa.store.storage.files import try_lock
+from lycosa.store.storage.files import file_lock
+from lycosa.store.storage.staging import generation_numbers, remove_generations
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import url_key
@@ -35,12 +32,11 @@ from lycosa.url.scope import hostname
 from lycosa.vectors.encoders import Encoder
 from lycosa.vectors.store import (
     FACTS,
+    FOLDER,
     ChunkStore,
     EncodedPage,
     VectorsInfo,
-    numbers,
     open_newest,
-    remove_stores,
     write_store,
 )
 
@@ -78,26 +74,16 @@ def update_vectors(
     Raises:
         OwnedError: another process updates the vectors.
     """
-    if encoder is None and not numbers(workspace.storage):
+    if encoder is None and not generation_numbers(workspace.storage, FOLDER):
         return None
-    with _lock(workspace):
-        return _Update(workspace, encoder, is_over).run()
-
-
-@contextmanager
-def _lock(workspace: Workspace) -> Iterator[None]:
-    path = Path(workspace.storage.lock_path(LOCK))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        if not try_lock(lock, fcntl.LOCK_EX):
+    workspace.storage.make_folder(RUN)
+    with file_lock(workspace.storage.lock_path(LOCK)) as locked:
+        if not locked:
             raise OwnedError(
                 f"another process is encoding chunks of {workspace.root}: wait for it, or for its "
                 "next update"
             )
-        yield
-    finally:
-        os.close(lock)
+        return _Update(workspace, encoder, is_over).run()
 
 
 class _OtherDimensions(Exception):
@@ -152,7 +138,7 @@ class _Update:
         try:
             base = open_newest(self._workspace.storage)
         except WorkspaceError:  # damaged, or of an unknown format
-            remove_stores(self._workspace.storage)
+            remove_generations(self._workspace.storage, FOLDER)
             return None
         if self._encoder is None or base is None or base.info.encoder == self._encoder.name:
             return base

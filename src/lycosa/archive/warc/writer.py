@@ -39,8 +39,6 @@ from lycosa.http.decode import parse_head
 from lycosa.processes.disk import sync_folder
 from lycosa.url.schemes import WEB
 
-RevisitTarget = Revisited
-
 _MEDIA_TYPE = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
 _TRUNCATED = frozenset({"length", "time", "disconnect", "unspecified"})  # WARC/1.1 section 5.13
 # HTTP/1 heads contain their version
@@ -133,7 +131,7 @@ class WarcWriter:
             raise
 
     def append(
-        self, exchange: Exchange, visit: Visit, *, revisit_of: RevisitTarget | None = None
+        self, exchange: Exchange, visit: Visit, *, revisit_of: Revisited | None = None
     ) -> None:
         """Write one exchange. Afterwards it survives the end of the process.
 
@@ -221,7 +219,7 @@ class _ExchangeRecords:
         visit: Visit,
         warcinfo_id: str,
         new_id: Callable[[], str],
-        revisit_of: RevisitTarget | None,
+        revisit_of: Revisited | None,
     ) -> None:
         is_http = exchange.url.startswith(WEB)
         self._head = archived_response_head(exchange.response_head) if is_http else None
@@ -311,7 +309,7 @@ def _response(
     exchange: Exchange,
     digest: str,
     head: bytes,
-    revisit_of: RevisitTarget | None,
+    revisit_of: Revisited | None,
 ) -> bytes:
     body = exchange.body if revisit_of is None else b""
     fields = [
@@ -327,7 +325,7 @@ def _response(
 
 
 def _resource(
-    record_id: str, capture: str, exchange: Exchange, digest: str, revisit_of: RevisitTarget | None
+    record_id: str, capture: str, exchange: Exchange, digest: str, revisit_of: Revisited | None
 ) -> bytes:
     """Return the record of a file, listing or menu; a revisit has no block.
 
@@ -348,7 +346,7 @@ def _resource(
     return gzip_record(fields, b"", body, store_body=is_compressed(exchange.response_head))
 
 
-def _of_payload(exchange: Exchange, revisit_of: RevisitTarget | None) -> str:
+def _of_payload(exchange: Exchange, revisit_of: Revisited | None) -> str:
     """Return the fields of a truncated payload, or of one that an earlier capture has."""
     fields = f"WARC-Truncated: {exchange.truncated}\r\n" if exchange.truncated in _TRUNCATED else ""
     if revisit_of is not None:
@@ -371,7 +369,7 @@ def _conversion(own_id: str, record_id: str, about: str, rendered: bytes) -> byt
     return gzip_record(fields, b"", rendered, store_body=False)
 
 
-def _check_revisit(exchange: Exchange, revisit_of: RevisitTarget) -> None:
+def _check_revisit(exchange: Exchange, revisit_of: Revisited) -> None:
     if revisit_of.url != exchange.url:
         raise ValueError(
             f"a revisit record of {exchange.url} cannot refer to {revisit_of.url}: "

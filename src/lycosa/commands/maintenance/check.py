@@ -32,7 +32,7 @@ from lycosa.store.log.claim import DATA, INBOX
 from lycosa.store.log.entry import FOLDER as LOG
 from lycosa.store.storage.files import TEMPORARY_SUFFIX
 from lycosa.store.storage.staging import PREFIX as BUILD_PREFIX
-from lycosa.store.storage.staging import list_faults
+from lycosa.store.storage.staging import generation_path, list_faults, newest_generations
 from lycosa.store.storage.storage import Storage
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
@@ -42,7 +42,6 @@ from lycosa.translation.table import TranslationTable
 from lycosa.translation.workspace_tables import FOLDER as TRANSLATIONS
 from lycosa.vectors.store import FOLDER as VECTORS
 from lycosa.vectors.store import ChunkStore
-from lycosa.vectors.store import numbers as vector_numbers
 
 _INDEX = "index"
 _TOP = {
@@ -181,17 +180,18 @@ def _sqlite_problem(path: Path) -> str:
 
 
 def _vectors(storage: Storage) -> Iterator[Finding]:
-    names = [f"{VECTORS}/{number:08d}" for number in vector_numbers(storage)]
-    folder = storage.folders.local_path(names[-1]) if names else None
-    if folder is None:
+    newest = next(newest_generations(storage, VECTORS), None)
+    if newest is None:
         return
+    number, folder = newest
+    where = generation_path(VECTORS, number)
     remedy = f"remove the folder {VECTORS}, and run `lycosa index`"
     try:
-        ChunkStore(Path(folder), 0)
+        ChunkStore(folder, number)
     except (FileNotFoundError, WorkspaceError) as error:
-        yield Finding(ERROR, names[-1], f"cannot be read: {_first_line(error)}", remedy)
-    for name, what in list_faults(Path(folder)):
-        yield Finding(ERROR, f"{names[-1]}/{name}", what, remedy)
+        yield Finding(ERROR, where, f"cannot be read: {_first_line(error)}", remedy)
+    for name, what in list_faults(folder):
+        yield Finding(ERROR, f"{where}/{name}", what, remedy)
 
 
 def _configuration(workspace: Workspace) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ from lycosa.store.compaction.vacuum import vacuum_locked
 from lycosa.store.coordination.owner import maintenance
 from lycosa.store.log.entry import entry_path
 from lycosa.store.log.snapshot import INTERVAL, snapshot_path, snapshots_newest_first
+from lycosa.store.storage.staging import remove_generations
 from lycosa.store.verify.findings import (
     CDXJ,
     ENTRIES,
@@ -177,9 +178,7 @@ def _sweep(workspace: Workspace) -> str:
 
 
 def _rank(workspace: Workspace) -> str:
-    for name in workspace.storage.names(graph.FOLDER):
-        if name.isdigit():
-            workspace.storage.folders.remove(f"{graph.FOLDER}/{name}")
+    remove_generations(workspace.storage, graph.FOLDER)
     info = rank_workspace(workspace.root)
     if generations.numbers(workspace.storage) or workspace.storage.names(generations.FOLDER):
         _index(workspace)  # the index was built with the damaged graph
@@ -195,7 +194,7 @@ def _index(workspace: Workspace) -> str:
         indexer.close()
     for shard in current(workspace.storage):
         numbers = generations.numbers(workspace.storage, shard.line)
-        generations.remove_older(workspace.storage, numbers[-1], shard.line)
+        remove_generations(workspace.storage, shard.line, numbers[-1])
     if settings.shards > 1:
         generations.remove_leftovers(workspace.storage, WHOLE.line)
     return f"rebuilt: {number_of(report.documents, 'document')}"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from lycosa.archive.warc.writer import RevisitTarget, payload_digest
+from lycosa.archive.warc.metadata import Revisited
+from lycosa.archive.warc.writer import payload_digest
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import RETRY_STATUSES, Exclusion, FetchError
 from lycosa.core.records import Exchange, UrlRow
@@ -110,7 +111,7 @@ def judge(exchange: Exchange, headers: Headers, *, now_ms: int, last_attempt: bo
 
 def revisit_target(
     exchange: Exchange, verdict: Judgement, rows: tuple[UrlRow, ...]
-) -> RevisitTarget | None:
+) -> Revisited | None:
     """Return the earlier capture of this URL with the same payload, or None.
 
     Equality is determined by status 304 or by the digest.
@@ -124,7 +125,7 @@ def revisit_target(
             and not exchange.truncated
             and payload_digest(exchange) == row.digest
         ):
-            return RevisitTarget(row.id.url, row.captured_at, row.record_id, row.digest)
+            return Revisited(row.id.url, row.captured_at, row.record_id, row.digest)
     return None
 
 

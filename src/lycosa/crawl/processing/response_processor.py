@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 
-from lycosa.archive.warc.writer import RevisitTarget
+from lycosa.archive.warc.metadata import Revisited
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import FetchError, Refusal
 from lycosa.core.host_row import HostRow
@@ -46,7 +46,7 @@ class Replayed:
     """
 
     visit: Visit
-    revisit_of: RevisitTarget | None = None
+    revisit_of: Revisited | None = None
 
 
 _UNKNOWN_NAME_MS = 3_600_000  # retry interval of a host with a name that does not exist

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from lycosa.archive.warc.writer import RevisitTarget
+from lycosa.archive.warc.metadata import Revisited
 from lycosa.core.errors import Exclusion, FetchError, Refusal
 from lycosa.core.records import Exchange, Link, LinkKind, UrlRow, UrlState, Visit
 from lycosa.crawl.admission.discovery import Discovery
@@ -76,7 +76,7 @@ class RowProcessor(CrawlListener):
         task: Task,
         visit: Visit,
         verdict: Judgement,
-        revisit_of: RevisitTarget | None,
+        revisit_of: Revisited | None,
     ) -> None:
         """Record the visit for every collection that requested the URL.
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import polars as pl
 from cachetools import FIFOCache
 
-from lycosa.archive.import_formats import ImportedCapture, Original
+from lycosa.archive.import_formats import ImportedCapture
 from lycosa.archive.warc.metadata import Revisited
 from lycosa.archive.warc.reader import read_response
 from lycosa.core.errors import ArchiveError, Refusal, UrlError
@@ -343,7 +343,7 @@ class Importer:
             self._absorb(capture, identity, _kind(capture, identity.url), stored, None)
             self._commit_if_due()
 
-    def _places(self, originals: list[Original]) -> dict[str, tuple[str, int, int]]:
+    def _places(self, originals: list[Revisited]) -> dict[str, tuple[str, int, int]]:
         """Return the locations of committed originals, by the names of `_names`."""
         tables = self._tables()
         original_names = {name for original in originals for name in _names(original)}
@@ -376,7 +376,7 @@ class Importer:
         return places
 
 
-def _names(original: Original) -> list[str]:
+def _names(original: Revisited) -> list[str]:
     """Return the names of a revisit's original, most exact first.
 
     These are its record ID, its time in seconds with its URL, and the digest of its payload.

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from lycosa.archive.cdxj import write_cdxj
+from lycosa.archive.warc.metadata import Revisited
 from lycosa.archive.warc.reader import read_response
-from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
+from lycosa.archive.warc.writer import WarcWriter
 from lycosa.core.dataclass import dataclass
 from lycosa.core.host_row import HostRow
 from lycosa.core.records import Exchange, Link, Page, UrlId, UrlRow, Visit
@@ -88,7 +89,7 @@ class Batch:
         return self._buffers.found.rows
 
     def archive(
-        self, exchange: Exchange, visit: Visit, revisit_of: RevisitTarget | None = None
+        self, exchange: Exchange, visit: Visit, revisit_of: Revisited | None = None
     ) -> None:
         """Append to the open WARC; afterwards the exchange survives kill -9.
 

@@ -15,7 +15,6 @@ from typing import Any
 import tantivy
 from tantivy import Occur
 
-from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
 from lycosa.index.generation import Generation, GenerationInfo
 from lycosa.index.schema import (
@@ -72,14 +71,6 @@ from lycosa.search.suggest.spelling import (
 )
 from lycosa.text.analyze import Unit, analysis_by
 from lycosa.text.korean import holds_hangul
-
-
-@dataclass(slots=True, frozen=True)
-class IndexMatches:
-    """The number of matches, and the best of them."""
-
-    total: int
-    best: list[Ranked[Address]]
 
 
 class OpenIndex:
@@ -151,7 +142,7 @@ class OpenIndex:
         stage: float,
         limit: int,
         everywhere: TermStatistics | None = None,
-    ) -> IndexMatches:
+    ) -> PageListing[Address]:
         """Return the best pages. With `everywhere`, scores are comparable to other indexes'."""
         compiled = self._query(query, stage, everywhere)
         limit_with_copies = limit
@@ -161,10 +152,10 @@ class OpenIndex:
             )
             if query.like is None or not query.like.group:
                 return matches
-            others = [page for page in matches.best if page.group != query.like.group]
-            own = len(matches.best) - len(others)
-            if len(others) >= limit or len(matches.best) < limit_with_copies:
-                return IndexMatches(matches.total - own, others[:limit])
+            others = [page for page in matches.pages if page.group != query.like.group]
+            own = len(matches.pages) - len(others)
+            if len(others) >= limit or len(matches.pages) < limit_with_copies:
+                return PageListing(matches.total - own, others[:limit])
             limit_with_copies = limit + 2 * own  # replace the copies of the page
 
     def count(self, parsed: ParsedQuery, language: str) -> int:
@@ -210,10 +201,7 @@ class OpenIndex:
             [to_query(leaf, self._schema) for leaf in excluded],
         )
 
-        def fetch(limit: int) -> tuple[int, list[Ranked[Address]]]:
-            matches = self._search(query, limit, by_date=by_date, now_ms=now_ms)
-            return matches.total, matches.best
-
+        fetch = functools.partial(self._search, query, by_date=by_date, now_ms=now_ms)
         return listing(fetch, 0, count, per_host=0, folded=folded)
 
     def matching(
@@ -227,7 +215,7 @@ class OpenIndex:
         those = tantivy.Query.term_set_query(self._schema, ID, list(ids))
         narrowed = builder.narrowed(readings, filters, None)
         both = tantivy.Query.boolean_query([(Occur.Must, those), (Occur.Must, narrowed)])
-        pages = self._search(both, len(ids), by_date=False, now_ms=0).best
+        pages = self._search(both, len(ids), by_date=False, now_ms=0).pages
         return {page_id(self.pages.stored(page.place).url): page for page in pages}
 
     def hits_of(self, pages: Sequence[Ranked[Address]], units: Sequence[Unit]) -> list[Hit]:
@@ -256,10 +244,7 @@ class OpenIndex:
     ) -> PageListing[Address]:
         """See `answer.AnswerSource`: a search in this index alone."""
 
-        def fetch(limit: int) -> tuple[int, list[Ranked[Address]]]:
-            matches = self.find(query, stage, limit)
-            return matches.total, matches.best
-
+        fetch = functools.partial(self.find, query, stage)
         return listing(fetch, offset, count, per_host=query.per_host, folded=query.folded)
 
     def facets(
@@ -324,7 +309,7 @@ class OpenIndex:
 
     def _search(
         self, query: tantivy.Query, limit: int, *, by_date: bool, now_ms: int
-    ) -> IndexMatches:
+    ) -> PageListing[Address]:
         result: Any = self._searcher.search(
             query,
             max(1, limit),
@@ -345,7 +330,7 @@ class OpenIndex:
             )
             for (score, place), host, group, at in zip(result.hits, *columns, strict=True)
         ]
-        return IndexMatches(result.count or 0, best if by_date else in_windows(best))
+        return PageListing(result.count or 0, best if by_date else in_windows(best))
 
     def _explain(
         self,

@@ -16,14 +16,14 @@ from typing import Protocol
 from lycosa.core.errors import LycosaError, WorkError
 from lycosa.index.schema import analysis_versions, signed_key
 from lycosa.index.suggest.file import Phrase
-from lycosa.search.engine.open_index import IndexMatches, OpenIndex
+from lycosa.search.engine.open_index import OpenIndex
 from lycosa.search.engine.reader import Address
 from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.engine.searcher import Searcher
 from lycosa.search.presentation.results import Hit, SearchRequest, SearchResults
 from lycosa.search.query.query import parse_query
 from lycosa.search.ranking.feedback import PageTerms
-from lycosa.search.ranking.ordering import Ranked
+from lycosa.search.ranking.ordering import PageListing, Ranked
 from lycosa.search.ranking.similar import Likeness
 from lycosa.search.ranking.statistics import TermStatistics
 from lycosa.search.suggest.completion import completions
@@ -105,7 +105,7 @@ class StepBackend(Protocol):
         self, text: str, query: SearchQuery, timeout_s: float
     ) -> tuple[IndexDescription, TermStatistics]: ...
 
-    def find(self, step: QueryStep, limit: int, timeout_s: float) -> IndexMatches: ...
+    def find(self, step: QueryStep, limit: int, timeout_s: float) -> PageListing[Address]: ...
 
     def facets(
         self, step: QueryStep, names: tuple[str, ...], timeout_s: float
@@ -124,44 +124,14 @@ class SearchBackend(StepBackend, ResultsBackend, Protocol):
     """An index that performs steps and returns complete results: a workspace or a peer."""
 
 
-class IndexBackend(StepBackend, Protocol):
-    """An index of the operator, in this process or another one, and not of a peer. It also searches
-    for queries that were not typed, such as other spellings.
-    """
+class IndexBackend:
+    """An index of the operator, and not of a peer: its recent generations, which are open in this
+    process. It also searches for queries that were not typed, such as other spellings.
 
-    def rescore(
-        self, step: QueryStep, addresses: Sequence[Address], timeout_s: float
-    ) -> list[float]:
-        """Return the exact scores of pages under the statistics of all backends."""
-        ...
-
-    def spelling_candidates(
-        self, generation: int, request: SpellingRequest, timeout_s: float
-    ) -> SpellingCandidates: ...
-
-    def page_terms(
-        self, generation: int, addresses: Sequence[Address], timeout_s: float
-    ) -> list[PageTerms]:
-        """Return the heaviest terms of pages."""
-        ...
-
-    def likeness(self, generation: int, url: str, timeout_s: float) -> Likeness | None: ...
-
-    def phrases(
-        self, prefix: str, count: int, language: str, words: bool, timeout_s: float
-    ) -> list[Phrase]:
-        """Return the phrases of its pages that complete a prefix (`suggest.completion`)."""
-        ...
-
-    def count(self, text: str, language: str, timeout_s: float) -> int:
-        """Return the number of pages with all words of a query; `language` "": any."""
-        ...
-
-
-class OpenGenerations:
-    """The recent generations of an index that are open in this process, as an `IndexBackend`.
     Shared by threads. `versions` of descriptions are those of this program.
     """
+
+    name = ""
 
     def __init__(self) -> None:
         self._open: dict[int, OpenIndex] = {}  # replaced, never changed: searches read it meanwhile
@@ -192,13 +162,14 @@ class OpenGenerations:
             return self._describe(None), TermStatistics()
         return self._describe(index), index.statistics.of_query(query)
 
-    def find(self, step: QueryStep, limit: int, timeout_s: float) -> IndexMatches:
+    def find(self, step: QueryStep, limit: int, timeout_s: float) -> PageListing[Address]:
         index = self.generation(step.generation)
         return index.find(step.query, step.stage, limit, step.global_statistics)
 
     def rescore(
         self, step: QueryStep, addresses: Sequence[Address], timeout_s: float
     ) -> list[float]:
+        """Return the exact scores of pages under the statistics of all backends."""
         index = self.generation(step.generation)
         return index.rescore(step.query, step.stage, addresses, step.global_statistics)
 
@@ -225,6 +196,7 @@ class OpenGenerations:
     def page_terms(
         self, generation: int, addresses: Sequence[Address], timeout_s: float
     ) -> list[PageTerms]:
+        """Return the heaviest terms of pages."""
         return self.generation(generation).pages.heaviest_terms(addresses)
 
     def likeness(self, generation: int, url: str, timeout_s: float) -> Likeness | None:
@@ -233,6 +205,7 @@ class OpenGenerations:
     def phrases(
         self, prefix: str, count: int, language: str, words: bool, timeout_s: float
     ) -> list[Phrase]:
+        """Return the phrases of its pages that complete a prefix (`suggest.completion`)."""
         index = self.newest()
         if index is None:
             return []
@@ -240,6 +213,7 @@ class OpenGenerations:
         return [phrase for phrases in files for phrase in phrases]
 
     def count(self, text: str, language: str, timeout_s: float) -> int:
+        """Return the number of pages with all words of a query; `language` "": any."""
         index = self.newest()
         return 0 if index is None else index.count(parse_query(text), language)
 
@@ -260,7 +234,7 @@ class OpenGenerations:
         )
 
 
-class LocalBackend(OpenGenerations):
+class LocalBackend(IndexBackend):
     """A workspace's index in this process, reloaded as it grows. Shared by threads.
 
     Raises:

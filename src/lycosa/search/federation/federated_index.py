@@ -101,7 +101,7 @@ class FederatedIndex:
         """See `AnswerSource`."""
         steps = self._steps(query, stage)
 
-        def fetch(limit: int) -> tuple[int, list[Ranked[Place]]]:
+        def fetch(limit: int) -> PageListing[Place]:
             answers = self._ask(
                 steps, lambda number, backend, left_s: backend.find(steps[number], limit, left_s)
             )
@@ -109,7 +109,7 @@ class FederatedIndex:
                 (
                     (-page.score, *self._tie(number, rank, page), page)
                     for number, matches in answers.items()
-                    for rank, page in enumerate(matches.best)
+                    for rank, page in enumerate(matches.pages)
                 ),
                 key=itemgetter(0, 1, 2, 3, 4),
             )
@@ -119,7 +119,7 @@ class FederatedIndex:
             ]
             unique = ranked if self._shards else self._once(ranked, steps)
             total = sum(matches.total for matches in answers.values())
-            return total - (len(ranked) - len(unique)), unique[:limit]
+            return PageListing(total - (len(ranked) - len(unique)), unique[:limit])
 
         def rescore(block: list[Ranked[Place]]) -> list[Ranked[Place]]:
             by_number = _by_backend((page.place[0], page) for page in block)

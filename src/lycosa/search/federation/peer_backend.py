@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
+from urllib.parse import urlencode
 
 from pydantic import BaseModel, Field
 
 from lycosa.config.settings import FetchSettings
 from lycosa.index.schema import analysis_versions
 from lycosa.search.crosslingual.translated import TranslatedQuery, TranslatedTerm
-from lycosa.search.engine.open_index import IndexMatches
 from lycosa.search.engine.reader import Address
 from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.federation.backend import (
@@ -23,7 +22,7 @@ from lycosa.search.federation.backend import (
     IndexDescription,
     QueryStep,
 )
-from lycosa.search.federation.peer_client import FailureBackoff, PeerHttp
+from lycosa.search.federation.peer_client import PeerHttp
 from lycosa.search.federation.wire import (
     PATH,
     PROTOCOL,
@@ -31,7 +30,7 @@ from lycosa.search.federation.wire import (
     FacetsMessage,
     FacetsRequest,
     FindRequest,
-    HitMessage,
+    HitFacts,
     HitsMessage,
     HitsRequest,
     IndexDescriptionMessage,
@@ -39,7 +38,6 @@ from lycosa.search.federation.wire import (
     Long,
     MatchesMessage,
     Name,
-    Pieces,
     QueryMessage,
     Score,
     Short,
@@ -48,10 +46,9 @@ from lycosa.search.federation.wire import (
     StatisticsRequest,
     UrlsMessage,
     UrlsRequest,
-    places_of,
 )
 from lycosa.search.presentation.results import MAX_HITS, Hit, SearchRequest, SearchResults
-from lycosa.search.ranking.ordering import Ranked
+from lycosa.search.ranking.ordering import PageListing, Ranked
 from lycosa.search.ranking.statistics import TermStatistics
 from lycosa.translation.source import Translation
 
@@ -71,30 +68,25 @@ class PeerBackend:
     """
 
     def __init__(self, url: str, settings: FetchSettings, rest_s: float = REST_S) -> None:
-        self._http = PeerHttp(url, settings)
-        self._rest = FailureBackoff(rest_s)
+        self._http = PeerHttp(url, settings, rest_s)
 
     @property
     def name(self) -> str:
         return self._http.url
 
     def describe(self, timeout_s: float) -> IndexDescription:
-        self._rest.require()
-        with self._recording_failures():
-            message = self._http.ask(PATH, None, IndexDescriptionMessage, timeout_s)
+        self._http.require()
+        message = self._http.ask(PATH, None, IndexDescriptionMessage, timeout_s)
         return self._same(message)
 
     def statistics(
         self, text: str, query: SearchQuery, timeout_s: float
     ) -> tuple[IndexDescription, TermStatistics]:
         request = StatisticsRequest(question=QueryMessage.of(text, query))
-        with self._recording_failures():
-            message = self._http.ask(
-                f"{PATH}/statistics", request, IndexStatisticsMessage, timeout_s
-            )
+        message = self._http.ask(f"{PATH}/statistics", request, IndexStatisticsMessage, timeout_s)
         return self._same(message.described), message.statistics.term_statistics()
 
-    def find(self, step: QueryStep, limit: int, timeout_s: float) -> IndexMatches:
+    def find(self, step: QueryStep, limit: int, timeout_s: float) -> PageListing[Address]:
         request = FindRequest(
             question=QueryMessage.of(step.text, step.query),
             generation=step.generation,
@@ -102,9 +94,8 @@ class PeerBackend:
             limit=limit,
             everywhere=StatisticsMessage.of(step.global_statistics),
         )
-        with self._recording_failures():
-            matches = self._http.ask(f"{PATH}/find", request, MatchesMessage, timeout_s).matches()
-        if len(matches.best) > limit:
+        matches = self._http.ask(f"{PATH}/find", request, MatchesMessage, timeout_s).matches()
+        if len(matches.pages) > limit:
             raise BackendError(f"{self.name} returned more results than requested")
         return matches
 
@@ -117,10 +108,9 @@ class PeerBackend:
             "stage": step.stage,
             "names": list(names),
         }
-        with self._recording_failures():
-            message = self._http.ask(
-                f"{PATH}/facets", FacetsRequest.model_validate(request), FacetsMessage, timeout_s
-            )
+        message = self._http.ask(
+            f"{PATH}/facets", FacetsRequest.model_validate(request), FacetsMessage, timeout_s
+        )
         return {name: message.facets[name] for name in names if name in message.facets}
 
     def hits(
@@ -133,31 +123,26 @@ class PeerBackend:
             pages=[ShownPage.of(page) for page in ranked],
             everywhere=StatisticsMessage.of(step.global_statistics),
         )
-        with self._recording_failures():
-            shown = self._all(
-                [
-                    each.hit()
-                    for each in self._http.ask(f"{PATH}/hits", request, HitsMessage, timeout_s).hits
-                ],
-                len(ranked),
-            )
-            return self._all([hit for hit in shown if hit is not None], len(ranked))
+        shown = self._all(
+            [
+                each.hit()
+                for each in self._http.ask(f"{PATH}/hits", request, HitsMessage, timeout_s).hits
+            ],
+            len(ranked),
+        )
+        return self._all([hit for hit in shown if hit is not None], len(ranked))
 
     def urls(self, generation: int, addresses: Sequence[Address], timeout_s: float) -> list[int]:
-        request = UrlsRequest(generation=generation, places=places_of(addresses))
-        with self._recording_failures():
-            return self._all(
-                self._http.ask(f"{PATH}/urls", request, UrlsMessage, timeout_s).keys, len(addresses)
-            )
+        request = UrlsRequest(generation=generation, places=list(addresses))
+        return self._all(
+            self._http.ask(f"{PATH}/urls", request, UrlsMessage, timeout_s).keys, len(addresses)
+        )
 
     def search(self, request: SearchRequest, hops: int, timeout_s: float) -> SearchResults:
         """Return complete results by the public API. Across languages, the peer translates."""
-        self._rest.require()
-        parameters = _parameters(request, hops)
-        with self._recording_failures():
-            return self._http.get("/api/v1/search", parameters, AnswerMessage, timeout_s).results(
-                request
-            )
+        self._http.require()
+        path = f"/api/v1/search?{urlencode(_parameters(request, hops))}"
+        return self._http.ask(path, None, AnswerMessage, timeout_s).results(request)
 
     def close(self) -> None:
         """Close its connections."""
@@ -170,19 +155,8 @@ class PeerBackend:
 
     def _all(self, values: list[_Value], count: int) -> list[_Value]:
         if len(values) != count:
-            raise BackendError(f"{self.name} responded for {len(values)} of {count} pages")
+            raise self._http.failure(f"{self.name} responded for {len(values)} of {count} pages")
         return values
-
-    @contextlib.contextmanager
-    def _recording_failures(self) -> Iterator[None]:
-        try:
-            yield
-        except IncompatiblePeer:
-            raise
-        except BackendError as error:
-            self._rest.failed(str(error))
-            raise
-        self._rest.answered()
 
 
 class _Fragment(BaseModel):
@@ -190,46 +164,19 @@ class _Fragment(BaseModel):
     match: bool = False
 
 
-class _Result(BaseModel):
-    url: str = Field(max_length=4_200)
-    title: Long = ""
+class _Result(HitFacts):
     snippet: Long = ""
     fragments: list[_Fragment] = Field([], max_length=2_000)
-    language: Name = ""
-    host: Short = ""
-    collection: Long = ""
     fetched_at: str = Field("", max_length=40)
     published_at: str | None = Field(None, max_length=40)
-    score: Score = 0.0
-    type: Name = ""
-    copies: Count = 0
-    from_host: Count = 1
     source: Short = ""
 
     def hit(self) -> Hit | None:
-        pieces: Pieces = [(piece.text, piece.match) for piece in self.fragments] or [
-            (self.snippet, False)
-        ]
-        message = HitMessage(
-            url=self.url,
-            title=self.title,
-            snippet=pieces,
-            language=self.language,
-            host=self.host,
-            collection=self.collection,
-            fetched_at=_ms(self.fetched_at) or 0,
-            published_at=_ms(self.published_at or ""),
-            score=self.score,
-            type=self.type,
-            copies=self.copies,
-            from_host=self.from_host,
-        )
-        hit = message.hit()
-        return (
-            None
-            if hit is None
-            else replace(hit, source=self.source if _ADDRESS.fullmatch(self.source) else "")
-        )
+        pieces = [(piece.text, piece.match) for piece in self.fragments] or [(self.snippet, False)]
+        hit = self.hit_with(pieces, _ms(self.fetched_at) or 0, _ms(self.published_at or ""))
+        if hit is None or not _ADDRESS.fullmatch(self.source):
+            return hit
+        return replace(hit, source=self.source)
 
 
 class _Alternative(BaseModel):

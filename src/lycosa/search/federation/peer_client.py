@@ -7,9 +7,7 @@ received, and validated by models.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import TypeVar
-from urllib.parse import urlencode
 
 from pydantic import BaseModel, ValidationError
 
@@ -24,16 +22,25 @@ _Message = TypeVar("_Message", bound=BaseModel)
 
 
 class PeerHttp:
-    """One peer's address. Shared by threads.
+    """One peer's address. Skipped for `rest_s` after a failure, so that not every search waits for
+    it. Shared by threads.
 
     Raises:
         UsageError: it is not the address of a server.
     """
 
-    def __init__(self, url: str, settings: FetchSettings) -> None:
+    def __init__(self, url: str, settings: FetchSettings, rest_s: float = 0.0) -> None:
         agent = f"User-Agent: lycosa-peer/{VERSION}"
         self._client = JsonClient(url, settings, "a Lycosa server", [agent], MAX_ANSWER_BYTES)
         self.url = self._client.url
+        self._rest_s = rest_s
+        self._skipped_until = 0.0
+        self._reason = ""
+
+    def require(self) -> None:
+        """Raise BackendError, with the reason of the failure, while the peer is skipped."""
+        if time.monotonic() < self._skipped_until:
+            raise BackendError(self._reason)
 
     def ask(
         self, path: str, body: BaseModel | None, answer: type[_Message], timeout_s: float
@@ -49,56 +56,29 @@ class PeerHttp:
         try:
             status, data, _ = self._client.exchange(path, content, timeout_s)
         except NoResponse as error:
-            raise BackendError(str(error)) from None
+            raise self.failure(str(error)) from None
         if status in _OLD:
             raise IncompatiblePeer(f"{self.url} has no {path}")
         if status == 410:
             raise GenerationGone(f"the index of {self.url} has changed")
         if status != 200:
-            raise BackendError(f"{self.url} returned HTTP {status}")
+            raise self.failure(f"{self.url} returned HTTP {status}")
         try:
-            return answer.model_validate_json(data)
+            message = answer.model_validate_json(data)
         except ValidationError as error:
-            raise BackendError(
-                f"{self.url} returned an invalid response ({_first(error)})"
-            ) from None
+            problem = f"{self.url} returned an invalid response ({_first(error)})"
+            raise self.failure(problem) from None
+        self._skipped_until = 0.0
+        return message
 
-    def get(
-        self,
-        path: str,
-        parameters: Sequence[tuple[str, str]],
-        answer: type[_Message],
-        timeout_s: float,
-    ) -> _Message:
-        """GET with a query. Raises as `ask`."""
-        return self.ask(f"{path}?{urlencode(parameters)}", None, answer, timeout_s)
+    def failure(self, reason: str) -> BackendError:
+        """Skip the peer from now on; return the error to raise."""
+        self._skipped_until, self._reason = time.monotonic() + self._rest_s, reason
+        return BackendError(reason)
 
     def close(self) -> None:
         """End its idle connections."""
         self._client.close()
-
-
-class FailureBackoff:
-    """Skips a peer for a while after a failure, so that not every search waits for it.
-
-    Shared by threads.
-    """
-
-    def __init__(self, rest_s: float) -> None:
-        self._rest_s = rest_s
-        self._until = 0.0
-        self._reason = ""
-
-    def require(self) -> None:
-        """Raise BackendError, with the reason of the failure, while the peer is skipped."""
-        if time.monotonic() < self._until:
-            raise BackendError(self._reason)
-
-    def failed(self, reason: str) -> None:
-        self._until, self._reason = time.monotonic() + self._rest_s, reason
-
-    def answered(self) -> None:
-        self._until = 0.0
 
 
 def _first(error: ValidationError) -> str:

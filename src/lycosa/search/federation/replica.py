@@ -29,7 +29,7 @@ from lycosa.index.generation import BUILD_PREFIX, INFO, Generation, storage_of
 from lycosa.index.shards.shards import Shard, layout, shards_of
 from lycosa.processes.threads import OnError, start_thread
 from lycosa.search.engine.open_index import OpenIndex
-from lycosa.search.federation.backend import IndexDescription, OpenGenerations
+from lycosa.search.federation.backend import IndexBackend, IndexDescription
 from lycosa.store.storage.cache import cache_root
 from lycosa.store.storage.staging import LIST
 from lycosa.text import korean
@@ -42,7 +42,7 @@ CHECK_INTERVAL_S = 1.0
 _READY_S = 0.2  # timeout of a call to a new replica, and interval of checks until it answers
 
 
-class Replica(OpenGenerations):
+class Replica(IndexBackend):
     """One shard of the workspace at `location`. Arguments and results are picklable.
 
     Args:

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from lycosa.search.engine.open_index import IndexMatches
 from lycosa.search.engine.reader import Address
 from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.federation.backend import IndexDescription
 from lycosa.search.presentation.results import FACETS, MAX_HITS, Explanation, Hit, ScorePart
+from lycosa.search.presentation.snippet import Snippet
 from lycosa.search.query.filters import Filters
 from lycosa.search.query.query import MAX_QUERY_CHARACTERS, parse_query
 from lycosa.search.ranking.feedback import TERMS, Expansion
-from lycosa.search.ranking.ordering import Ranked
+from lycosa.search.ranking.ordering import PageListing, Ranked
 from lycosa.search.ranking.similar import MAX_TERMS, Likeness
 from lycosa.search.ranking.statistics import TermStatistics
 
@@ -215,21 +215,21 @@ class MatchesMessage(_Message):
     ]
 
     @classmethod
-    def of(cls, matches: IndexMatches) -> MatchesMessage:
+    def of(cls, matches: PageListing[Address]) -> MatchesMessage:
         return cls(
             total=matches.total,
             pages=[
                 (page.score, *page.place, page.host, page.group)
-                for page in matches.best[:MAX_PAGES]
+                for page in matches.pages[:MAX_PAGES]
             ],
         )
 
-    def matches(self) -> IndexMatches:
+    def matches(self) -> PageListing[Address]:
         best = [
             Ranked(score, (segment, document), host, group)
             for score, segment, document, host, group in self.pages
         ]
-        return IndexMatches(max(self.total, len(best)), best)
+        return PageListing(max(self.total, len(best)), best)
 
 
 class StatisticsRequest(_Message):
@@ -331,22 +331,49 @@ class ExplanationMessage(_Message):
 Pieces = Annotated[list[tuple[Long, bool]], Field(max_length=_MAX_PIECES)]
 
 
-class HitMessage(_Message):
-    """`Hit`."""
+class HitFacts(_Message):
+    """The fields of `Hit` that are the same in the public API."""
 
     url: Annotated[str, Field(max_length=4_200)]
-    title: Long
-    snippet: Pieces
-    language: Name
-    host: Short
-    collection: Long
-    fetched_at: Annotated[int, Field(ge=-(2**53), le=2**53)]
-    published_at: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = None
-    score: Score
-    marked_title: Pieces = []
+    title: Long = ""
+    language: Name = ""
+    host: Short = ""
+    collection: Long = ""
+    score: Score = 0.0
     type: Name = ""
     copies: Count = 0
     from_host: Count = 1
+
+    def hit_with(
+        self, snippet: Snippet, fetched_at: int, published_at: int | None, **others: Any
+    ) -> Hit | None:
+        """Return the hit; None if its URL is not one of a page."""
+        if _URL.fullmatch(self.url) is None or not self.url.isprintable():
+            return None
+        return Hit(
+            self.url,
+            self.title,
+            snippet,
+            self.language,
+            self.host,
+            self.collection,
+            fetched_at,
+            published_at,
+            self.score,
+            type=self.type,
+            copies=self.copies,
+            from_host=self.from_host,
+            **others,
+        )
+
+
+class HitMessage(HitFacts):
+    """`Hit`."""
+
+    snippet: Pieces
+    fetched_at: Annotated[int, Field(ge=-(2**53), le=2**53)]
+    published_at: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = None
+    marked_title: Pieces = []
     explanation: ExplanationMessage | None = None
 
     @classmethod
@@ -383,24 +410,13 @@ class HitMessage(_Message):
 
     def hit(self) -> Hit | None:
         """Convert; None if the URL is invalid."""
-        if _URL.fullmatch(self.url) is None or not self.url.isprintable():
-            return None
         explanation = self.explanation
-        return Hit(
-            self.url,
-            self.title,
+        return self.hit_with(
             list(self.snippet),
-            self.language,
-            self.host,
-            self.collection,
             self.fetched_at,
             self.published_at,
-            self.score,
-            list(self.marked_title),
-            self.type,
-            self.copies,
-            self.from_host,
-            None
+            marked_title=list(self.marked_title),
+            explanation=None
             if explanation is None
             else Explanation(
                 explanation.words,
@@ -418,7 +434,3 @@ class HitsMessage(_Message):
     """Response to `hits`, in the order of the request."""
 
     hits: Annotated[list[HitMessage], Field(max_length=MAX_HITS)]
-
-
-def places_of(addresses: Sequence[Address]) -> list[Place]:
-    return [(segment, document) for segment, document in addresses]

@@ -255,7 +255,7 @@ BY_NAME: Mapping[str, Operator] = {
     name: operator for operator in OPERATORS for name in operator.names
 }
 
-_PLAIN = (
+FORMS = (
     (
         "words",
         "Pages with all of the words, in any inflected form. "
@@ -283,47 +283,4 @@ _PLAIN = (
     ("(…)", "Groups a part of the query.", '(spider silk) OR "wolf trap"'),
     ("begin*", "Words with this prefix of at least two letters.", "program*"),
 )
-
-_HEAD = """# The query language
-
-`lycosa search`, the search page and the API use the same language. No input is an error: an invalid
-operator is searched for as words, with a note. Of a longer query, the first 2,000 characters and
-256 words are used, also with a note. Only `OR` is case-sensitive. Words match in all inflected
-forms, with or without accents, in every language of the index. This page is generated from the
-parser by `scripts/make_docs.py`.
-
-Up to five words are keywords: pages with all of them come first, then pages with some of them. Six
-words or more, or a question, are a sentence: pages with any of its words match, and function words
-such as *the* or *how* do not count. Snippets mark function words only where the query has no other
-words. [Ranking](../explanation/ranking.md) has the formula and the limits of both modes.
-"""
-
-_TABLE = "| query | result | example |\n|---|---|---|"
-
-_FOOT = """
-All operators except `similar:`, `before:`, `after:` and `sort:` can be negated with a minus:
-`-site:example.org` excludes that host. Operators that do not search for words filter the entire
-query, also inside parentheses. A query of operators alone lists the matching pages, newest first.
-
-A prefix such as `begin*` is compared with the stems in the index: `connect*` finds *connecting*,
-but `connecti*` may not. In Chinese, Japanese, Korean and other scripts that are indexed by
-characters or syllables, every word is a prefix.
-"""
-
-
-def syntax_page() -> str:
-    """Return docs/reference/query.md."""
-    plain = [_row(f"`{_cell(form)}`", meaning, example) for form, meaning, example in _PLAIN]
-    rows = []
-    for operator in OPERATORS:
-        names = ", ".join(f"`{name}:{_cell(operator.value)}`" for name in operator.names)
-        rows.append(_row(names, operator.meaning, operator.example))
-    return "\n".join([_HEAD, _TABLE, *plain, "", _TABLE, *rows, _FOOT])
-
-
-def _row(form: str, meaning: str, example: str) -> str:
-    return f"| {form} | {_cell(meaning)} | `{_cell(example)}` |"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+"""Forms of a query besides operators: form, meaning, example. For the documentation."""

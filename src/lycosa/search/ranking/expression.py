@@ -5,7 +5,7 @@ The same tree becomes tantivy's query and the exact score of one page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeGuard
 
 import tantivy
@@ -82,21 +82,6 @@ def every(parts: Iterable[Expression]) -> AtLeast:
     """Require all parts."""
     listed = tuple(parts)
     return AtLeast(listed, len(listed))
-
-
-def leaves(expression: Expression) -> Iterator[Leaf]:
-    """Yield all leaves of terms, in order and possibly repeated."""
-    if isinstance(expression, Leaf):
-        yield expression
-    elif isinstance(expression, Prefix):
-        return
-    elif isinstance(expression, WithOptional):
-        yield from leaves(expression.required)
-        for part in expression.optional:
-            yield from leaves(part)
-    else:
-        for part in expression.parts:
-            yield from leaves(part)
 
 
 def pruned(expression: Expression, holds: Callable[[Leaf], bool]) -> Expression | None:

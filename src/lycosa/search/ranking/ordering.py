@@ -44,17 +44,18 @@ class Ranked(NamedTuple, Generic[Place]):
 
 
 class PageListing(NamedTuple, Generic[Place]):
-    """Number of matches, and the requested pages.
+    """Number of matches, and the best of them or the requested ones.
 
-    The number is without copies if all matches were read. Of more, copies count: how many are among
-    those that were read depends on the last of them, which may differ between shards and one index.
+    From `listing`, the number is without copies if all matches were read. Of more, copies count:
+    how many are among those that were read depends on the last of them, which may differ between
+    shards and one index.
     """
 
     total: int
     pages: list[Ranked[Place]]
 
 
-Fetch = Callable[[int], tuple[int, list[Ranked[Place]]]]
+Fetch = Callable[[int], PageListing[Place]]
 """Return the number of matches, and the best ones up to a limit. A larger limit adds to the end."""
 Exactly = Callable[[list[Ranked[Place]]], list[Ranked[Place]]]
 

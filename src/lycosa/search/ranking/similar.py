@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from lycosa.core.dataclass import dataclass
 from lycosa.index.schema import BODY_ROLE, HEADINGS_ROLE, TITLE_ROLE, text_field
-from lycosa.search.ranking.expression import AtLeast, Expression, Leaf, leaves
+from lycosa.search.ranking.expression import AtLeast, Expression, Leaf
 from lycosa.search.ranking.statistics import Term, inverse_frequency
 from lycosa.text.analyze import Analyzer
 
@@ -22,6 +22,7 @@ MAX_CHARACTERS = 20_000  # of the main text that are used
 TITLE_TIMES = 3  # how often a word of the title counts
 MIN_HOLDING = 2  # pages with a term: a term of one page finds no other
 TOO_COMMON = 0.3  # share of the pages above which a term is not used
+_ROLES = {BODY_ROLE: 1.0, TITLE_ROLE: 1.5, HEADINGS_ROLE: 0.5}
 
 
 @dataclass(slots=True, frozen=True)
@@ -37,12 +38,11 @@ class Likeness:
 
     def expression(self) -> Expression | None:
         """Return the expression of pages with enough of the terms; None without terms."""
-        roles = ((BODY_ROLE, 1.0), (TITLE_ROLE, 1.5), (HEADINGS_ROLE, 0.5))
         parts = tuple(
             AtLeast(
                 tuple(
                     Leaf(text_field(role, self.field_set), (term,), weight * factor)
-                    for role, factor in roles
+                    for role, factor in _ROLES.items()
                 )
             )
             for term, weight in self.terms
@@ -51,11 +51,8 @@ class Likeness:
 
     def terms_used(self) -> Iterable[Term]:
         """Return the terms whose frequencies affect the scores."""
-        expression = self.expression()
         return (
-            ()
-            if expression is None
-            else ((leaf.field, term) for leaf in leaves(expression) for term in leaf.terms)
+            (text_field(role, self.field_set), term) for term, _ in self.terms for role in _ROLES
         )
 
 

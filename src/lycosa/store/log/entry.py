@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import xxhash
 
@@ -26,6 +26,7 @@ Unknown kinds are refused: a program that ignored an exclusion would publish exc
 """
 
 _HIGHEST_PARTITION = 2**16 - 1
+_Type = TypeVar("_Type")
 
 
 @dataclass(slots=True, frozen=True)
@@ -156,26 +157,26 @@ def _parse(content: bytes, where: str) -> dict[str, Any]:
 
 
 def _entry_in(document: dict[str, Any]) -> Entry:
-    files = _object(document.get("files", {}))
-    applied = _object(document.get("applied", {}))
-    counters = _object(document.get("counters", {}))
+    files = _typed(document.get("files", {}), dict)
+    applied = _typed(document.get("applied", {}), dict)
+    counters = _typed(document.get("counters", {}), dict)
     return Entry(
         kind=document["kind"],
-        attempt=_text(document["attempt"]),
-        at=_text(document["at"]),
-        number=_integer(document["number"]),
-        claim=_integer(document["claim"]),
-        worker=_text(document.get("worker", "")),
-        partitions=partitions_of(_list(document.get("partitions", []))),
+        attempt=_typed(document["attempt"], str),
+        at=_typed(document["at"], str),
+        number=_typed(document["number"], int),
+        claim=_typed(document["claim"], int),
+        worker=_typed(document.get("worker", ""), str),
+        partitions=partitions_of(_typed(document.get("partitions", []), list)),
         files={table: _files_in(items) for table, items in files.items()},
         warcs=_files_in(document.get("warcs", [])),
         indexes=_files_in(document.get("indexes", [])),
         replaces=_texts(document.get("replaces", [])),
         orphans=_texts(document.get("orphans", [])),
         inbox=_texts(document.get("inbox", [])),
-        applied={int(partition): _integer(number) for partition, number in applied.items()},
-        counters={name: _integer(count) for name, count in counters.items()},
-        settings=_object(document.get("settings", {})),
+        applied={int(partition): _typed(number, int) for partition, number in applied.items()},
+        counters={name: _typed(count, int) for name, count in counters.items()},
+        settings=_typed(document.get("settings", {}), dict),
         exclusions=_texts(document.get("exclusions", [])),
     )
 
@@ -188,6 +189,7 @@ def sealed(document: bytes) -> bytes:
     return b"".join((document[:-1], _SEAL, xxhash.xxh3_128_hexdigest(document).encode(), b'"}\n'))
 
 
+_NAMES: Mapping[type, str] = {str: "text", int: "an integer", list: "a list", dict: "an object"}
 _REQUIRED = frozenset({"kind", "number", "attempt", "claim", "at"})
 _FIELDS = frozenset(Entry.__dataclass_fields__)
 
@@ -203,23 +205,23 @@ def _file_out(file: DataFile) -> dict[str, Any]:
 
 
 def _file_in(item: dict[str, Any]) -> DataFile:
-    as_of = _integer(item.get("as_of", 0))
+    as_of = _typed(item.get("as_of", 0), int)
     return DataFile(
-        _text(item["path"]),
-        _integer(item["rows"]),
-        _integer(item["bytes"]),
-        _text(item["digest"]),
+        _typed(item["path"], str),
+        _typed(item["rows"], int),
+        _typed(item["bytes"], int),
+        _typed(item["digest"], str),
         as_of,
         as_of > 0,
     )
 
 
 def _files_in(items: object) -> tuple[DataFile, ...]:
-    return tuple(map(_file_in, _list(items)))
+    return tuple(map(_file_in, _typed(items, list)))
 
 
 def _texts(items: object) -> tuple[str, ...]:
-    return tuple(map(_text, _list(items)))
+    return tuple(_typed(item, str) for item in _typed(items, list))
 
 
 def _number(text: str) -> float:
@@ -230,27 +232,9 @@ def _no_number(text: str) -> float:
     raise ValueError(f"{text} is not a JSON number")
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not text")
-    return value
-
-
-def _integer(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is not an integer")
-    return value
-
-
-def _list(value: object) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r} is not a list")
-    return value
-
-
-def _object(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise TypeError(f"{value!r} is not an object")
+def _typed(value: object, kind: type[_Type]) -> _Type:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is not {_NAMES[kind]}")
     return value
 
 
@@ -258,7 +242,7 @@ def partitions_of(ranges: list[list[int]]) -> tuple[int, ...]:
     """Return the partitions of `ranges_of`. Raises ValueError or TypeError."""
     partitions: list[int] = []
     for first, last in ranges:
-        if not 0 <= _integer(first) <= _integer(last) <= _HIGHEST_PARTITION:
+        if not 0 <= _typed(first, int) <= _typed(last, int) <= _HIGHEST_PARTITION:
             raise ValueError(f"{first} to {last} is not a range of partitions")
         partitions.extend(range(first, last + 1))
     return tuple(partitions)

@@ -111,14 +111,12 @@ class LiveTables:
         name: str,
         columns: Sequence[str] = (),
         *,
-        computed: Sequence[pl.Expr] = (),
         memory_bytes: int = _BATCH_BYTES,
     ) -> Iterator[pl.DataFrame]:
         """Yield the live rows of a table by (partition, host_key, url_key).
 
         About `memory_bytes` of rows are in memory, for `links` and `items` also the keys of all
-        sources. All rows of a key are in one frame. Only `columns` and the input of `computed` are
-        read; `computed` is computed row by row when a block is read.
+        sources. All rows of a key are in one frame. Only `columns` are read.
         """
         table = _table(name)
         chosen = list(columns or table.names)
@@ -130,9 +128,8 @@ class LiveTables:
         ]
         hidden = is_excluded(self.state.exclusions, name)
         parses = self._collected_parses(name)
-        chosen += [expression.meta.output_name() for expression in computed]
         files = sources(self.state.files.get(name, []))
-        for frame in in_key_order(self.storage, table, files, memory_bytes, [*read, *computed]):
+        for frame in in_key_order(self.storage, table, files, memory_bytes, read):
             visible = frame.lazy() if hidden is None else frame.lazy().filter(~hidden)
             rows = live_rows(table, visible, self.state.applied, parses).select(chosen).collect()
             if rows.height:
@@ -345,20 +342,16 @@ def sources(files: Sequence[DataFile]) -> list[SortedFiles]:
     """Return a table's files as sources for `in_key_order`: the base files of a collection have
     consecutive key ranges.
     """
-    base: dict[tuple[str, int], list[DataFile]] = {}
-    ordered: list[tuple[int, SortedFiles]] = []
+    parts: dict[object, list[DataFile]] = {}
     for file in files:
         place = base_place(file.path)
-        if place is None:
-            ordered.append((file.entry, SortedFiles((file,))))
-        else:
-            base.setdefault((place[0], file.entry), []).append(file)
-    for (_, entry), parts in base.items():
-        ordered.append((entry, SortedFiles(tuple(sorted(parts, key=_first_partition)))))
-    return [source for _, source in sorted(ordered, key=lambda item: item[0])]
+        parts.setdefault(file.path if place is None else (place[0], file.entry), []).append(file)
+    ordered = [SortedFiles(tuple(sorted(part, key=first_partition))) for part in parts.values()]
+    return sorted(ordered, key=lambda source: source.files[0].entry)
 
 
-def _first_partition(file: DataFile) -> int:
+def first_partition(file: DataFile) -> int:
+    """Return the partition of the first row of a base file; 0 for others."""
     place = base_place(file.path)
     return place[1] if place else 0
 
