@@ -11,8 +11,8 @@ from lycosa.archive.warc.writer import RevisitTarget, payload_digest
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import RETRY_STATUSES, Exclusion, FetchError
 from lycosa.core.records import Exchange, UrlRow
-from lycosa.frontier.politeness.delay import retry_after_ms
 from lycosa.http.decode import Headers
+from lycosa.http.fields import retry_after_ms
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 """RFC 9110 section 15.4: statuses of redirects by Location."""
