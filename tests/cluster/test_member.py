@@ -22,7 +22,6 @@ from lycosa.cluster.engines.local import LocalEngine
 from lycosa.cluster.member import ClusterWorker, MemberOrder, MemberStatus
 from lycosa.cluster.worker_supervision import WorkerSupervision
 from lycosa.config.reading import parse_config
-from lycosa.core.clock import ManualClock
 from lycosa.core.errors import StorageError
 from lycosa.crawl.session.session import CrawlSession, open_session
 from lycosa.crawl.state.task import Job
@@ -35,7 +34,7 @@ from tests.cluster.driver import now_ms
 from tests.cluster.test_cluster import Sites, daemon_config, sites, table_rows
 from tests.daemon.daemons import LIMIT_S
 from tests.daemon.test_daemon import check
-from tests.waiting import until
+from tests.waiting import ManualClock, until
 
 HOLD_MS, REASSIGN_MS = 3_000, 8_000
 SETTINGS = (

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
-from lycosa.core.clock import ManualClock
 from lycosa.core.host_row import HostRow
 from lycosa.core.records import Exchange, Request, UrlId, UrlRow, UrlState
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
@@ -30,6 +29,7 @@ from lycosa.frontier.scheduler.strategy import STRATEGIES
 from lycosa.processes.threads import StopFlag
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
+from tests.waiting import ManualClock
 
 Page = tuple[int, int]  # host, number
 Graph = Mapping[Page, Iterable[Page]]

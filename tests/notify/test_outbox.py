@@ -17,12 +17,11 @@ from pathlib import Path
 import pytest
 
 from lycosa.config.settings import Config
-from lycosa.core.clock import ManualClock
 from lycosa.core.errors import WorkspaceError
 from lycosa.notify.outbox import MAX_WAIT_MS, DeliveryWorker, Outbox, path_of
 from lycosa.notify.transports import DeliveryError, Notice, Notifier, notifier_of
 from lycosa.store.storage.storage import open_storage
-from tests.waiting import until
+from tests.waiting import ManualClock, until
 
 
 def notice(number: int) -> Notice:

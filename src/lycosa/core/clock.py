@@ -41,19 +41,3 @@ class ClockStep:
             return 0  # the process was suspended between the two readings
         back, self._offset = self._offset - offset, offset
         return back if back >= _STEP_MS else 0
-
-
-class ManualClock:
-    """A clock that moves only on request, for tests and simulations."""
-
-    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
-        self._now = start_ms
-
-    def now_ms(self) -> int:
-        return self._now
-
-    def monotonic_ms(self) -> int:
-        return self._now
-
-    def advance(self, milliseconds: int) -> None:
-        self._now += milliseconds
