@@ -26,7 +26,6 @@ from lycosa.crawl.rendering.learning import FIRST_SAMPLES, RenderLearner, Render
 from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
-from lycosa.http.decode import Headers, parse_head
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import AS_ROOT, Crawled, RunCrawl, assert_valid_warc
@@ -290,13 +289,12 @@ def test_rendered_pages_use_the_wrapped_reader(tmp_path: Path) -> None:
     def wrap(reader: Reader) -> ParseFunction:
         def parse(
             exchange: Exchange,
-            headers: Headers,
             collections: Sequence[str] = (),
             *,
             markdown: MarkdownMode | None = None,
         ) -> ParsedExchange:
             parsed.append(exchange.url)
-            return reader(exchange, headers, collections, markdown=markdown)
+            return reader(exchange, collections, markdown=markdown)
 
         return parse
 
@@ -311,8 +309,8 @@ def test_rendered_pages_use_the_wrapped_reader(tmp_path: Path) -> None:
     with closing(session):
         renders = session.worker.dispatcher._renders
         assert renders is not None
-        exchange = Exchange("http://127.0.0.1:1/", "page", 1, 1, body=b"<p>word", status=200)
-        renders._parse(exchange, parse_head(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"))
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+        renders._parse(Exchange("http://127.0.0.1:1/", "page", 1, 1, response_head=head))
     assert parsed == ["http://127.0.0.1:1/"]
 
 

@@ -32,7 +32,7 @@ from lycosa.crawl.documents.wire import (
 )
 from lycosa.crawl.processing.page_reader import ItemExtractor, ParsedExchange, Reader
 from lycosa.fetch.robots_txt import product_token
-from lycosa.http.decode import decode_with, parse_head
+from lycosa.http.decode import decode_body, parse_head
 from lycosa.page.documents.kinds import kind_of, may_be_document
 from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_MEMORY, FAULT_TIMEOUT
 from lycosa.page.html.markdown import MarkdownMode
@@ -196,10 +196,10 @@ class DocumentPool:
             return False
         headers = parse_head(exchange.response_head)
         if headers.get("content-encoding") or headers.get("transfer-encoding"):
-            start = decode_with(replace(exchange, body=body[:_PEEK_BYTES]), headers, _PEEK_DECODED)
+            start = decode_body(replace(exchange, body=body[:_PEEK_BYTES]), _PEEK_DECODED)
             if not may_be_document(start.payload):
                 return False  # nearly all pages: decompressing twice would cost more
-            body = decode_with(exchange, headers, self.limits.max_decoded).payload
+            body = decode_body(exchange, self.limits.max_decoded).payload
         return kind_of(body) is not None
 
     def begin(self, exchange: Exchange, load: Callable[[], bytes] | None = None) -> None:

@@ -10,7 +10,6 @@ from multiprocessing.sharedctypes import RawArray, RawValue
 
 from lycosa.core.records import Exchange
 from lycosa.crawl.processing.page_reader import ParsedExchange, Reader, ReadsDocuments
-from lycosa.http.decode import Headers
 from lycosa.page.html.markdown import MarkdownMode
 
 MAX_PAGE_MS = 180_000
@@ -75,12 +74,11 @@ class MarkingReader:
     def __call__(
         self,
         exchange: Exchange,
-        headers: Headers,
         collections: Sequence[str] = (),
         *,
         markdown: MarkdownMode | None = None,
     ) -> ParsedExchange:
         self._mark.set(exchange.url)
-        parsed = self._reader(exchange, headers, collections, markdown=markdown)
+        parsed = self._reader(exchange, collections, markdown=markdown)
         self._mark.set("")
         return parsed
