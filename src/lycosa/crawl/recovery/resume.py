@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import polars as pl
-import polars.selectors as cs
 
 from lycosa.config.settings import Collection
 from lycosa.core.dataclass import dataclass
@@ -27,8 +26,7 @@ from lycosa.frontier.rows.row_reader import HostRowReader
 from lycosa.frontier.scheduler.parked_hosts import RowReaders
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
-from lycosa.store.tables.rows import url_record
-from lycosa.url.scope import hostname
+from lycosa.store.tables.rows import url_records
 
 _RECONSIDERED = (
     Exclusion.SCOPE,
@@ -156,9 +154,8 @@ def stored_rows(tables: LiveTables, collection: str, states: tuple[str, ...]) ->
             (pl.col("collection") == collection)
             & (pl.col("operation") == "")
             & pl.col("state").is_in([str(state) for state in states])
-        ).with_columns(cs.datetime().dt.epoch("ms"))
-        for row in chosen.iter_rows():
-            yield url_record(row, hostname(row[3]))
+        )
+        yield from url_records(chosen)
 
 
 _BATCH_KEYS = 50_000
@@ -245,16 +242,11 @@ def _lower(
         rows = tables.scan("urls").filter(
             (pl.col("collection") == assignment.name) & (pl.col("operation") == "")
         )
-        for row in (
-            rows.join(part, on="url_key", how="semi")
-            .with_columns(cs.datetime().dt.epoch("ms"))
-            .collect()
-            .iter_rows()
-        ):
-            record = url_record(row, hostname(row[3]))
+        for record in url_records(rows.join(part, on="url_key", how="semi").collect()):
+            depth_before = record.depth
             here = crawl.urls.find(assignment.name, record.id) or record
             depth = assignment.seen.depth(record.id)
             if depth is not None:
                 here.reduce_depth(depth)
-            if here is not record or record.depth != row[6]:
+            if here is not record or record.depth != depth_before:
                 crawl.urls.change(here)
