@@ -177,13 +177,14 @@ class ClusterWorker:
         answer_number = self._lease.acknowledged
         with self._lock:
             session, claim, intent, ready = self._session, self._claim, self._intent, self._ready
-        idle, head, waiting, extra = False, 0, {}, {}
+        idle, head, waiting, extra, committed = False, 0, {}, {}, {}
         granted = dict(self._lease.granted(claim))
         if session is not None and ready:
             idle, head = session.worker.idle()
             waiting = session.worker.waiting_by_partition()
         if session is not None:
             extra = session.worker.quota.added()
+            committed = {name: session.claim.counted[f"pages.{name}"] for name in extra}
         return Ping(
             self.name,
             self._order.node,
@@ -197,6 +198,7 @@ class ClusterWorker:
             {**figures([self._worker_status]), "pid": os.getpid()},
             acknowledged=answer_number,
             ready=ready,
+            committed=committed,
             leaving=self._leaving or self._ended.is_set(),
             fetched=self._worker_status.progress.pages,
         )
