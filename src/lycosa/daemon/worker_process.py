@@ -12,7 +12,7 @@ from functools import partial
 from types import FrameType
 
 from lycosa.config.settings import Config
-from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.clock import Clock, Interval, SystemClock
 from lycosa.core.errors import ClaimLost, LycosaError, StorageError, UsageError
 from lycosa.core.system_errors import is_disk_full
 from lycosa.core.units import format_time
@@ -152,20 +152,17 @@ class WorkerMonitor:
         disk = workspace_disk(session.workspace.storage, order.config)
         self._pause = CrawlPause(order.jobs, disk, clock)
         self._rate = Rate(clock)
-        self._next_live = 0
-        self._next_walk = 0
+        self._live_writes = Interval(clock, LIVE_EVERY_MS)
+        self._walks = Interval(clock, _WALK_EVERY_MS)
 
     def tick(self) -> None:
         worker = self._session.worker
         if os.getppid() != self._parent:
             worker.stop()
         self._pause.update(self._session)
-        now = self._clock.monotonic_ms()
-        if now >= self._next_walk:
-            self._next_walk = now + _WALK_EVERY_MS
+        if self._walks.is_due():
             self._walk()
-        if now >= self._next_live:
-            self._next_live = now + LIVE_EVERY_MS
+        if self._live_writes.is_due():
             self.write(self._pause.message)
 
     def write(self, message: str) -> None:
