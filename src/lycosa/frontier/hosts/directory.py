@@ -61,15 +61,9 @@ class HostDirectory:
     so it is not picked.
     """
 
-    _count: int
-    _behind: int  # the next pick starts here: the position after the last one
-    _new: dict[int, int]  # host key -> slot of hosts that were added since the index was made
-    _looks: int  # number of calls of `slot`
-    _indexed: bool  # whether the index contains all hosts that are not in `_new`
-
     def __init__(self, folder: str | None = None) -> None:
         self._arrays = MappedArrays(folder)
-        self._looks = 0
+        self._looks = 0  # number of calls of `slot`
         self.clear()
 
     def __len__(self) -> int:
@@ -318,7 +312,7 @@ class HostDirectory:
         self.next_at = self._arrays.zeros("next_at", np.int64, _FIRST_SIZE)
         self.last_visit_at = self._arrays.zeros("last_visit_at", np.int64, _FIRST_SIZE)
         self._count = 0
-        self._behind = 0
+        self._behind = 0  # the next pick starts here: the position after the last one
         self._reindex()
 
     def _ensure_capacity(self, more: int) -> None:
@@ -343,8 +337,9 @@ class HostDirectory:
             (keys >> np.uint64(64 - _TOP_BITS)).astype(np.int64), minlength=1 << _TOP_BITS
         )
         self._tops = np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32)
-        self._new = {}
-        self._indexed = True
+        # host key -> slot of hosts that were added since
+        self._new: dict[int, int] = {}
+        self._indexed = True  # whether the index contains all hosts that are not in `_new`
         self._arrays.shed()
 
 
