@@ -251,11 +251,12 @@ def crawl(options: Namespace) -> None:
                 observer=lambda _: series.observe(session),
                 tick=upkeep.tick,
                 fetcher=web,
-                wrap_reader=(lambda _: web.parse) if options.bare else None,
             ),
             command="bench",
             clock=clock,
         )
+        if options.bare:
+            session.worker.processor._read = web.parse
         start = time.perf_counter()
         session.load()
         resume_s = time.perf_counter() - start

@@ -15,7 +15,7 @@ import signal
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 from lycosa.cluster.engine import Remote, Unreachable
 from lycosa.cluster.walking_shared import WalkOrder, join_walk
@@ -25,7 +25,7 @@ from lycosa.core.errors import ClaimLost, LycosaError, StorageError, UsageError
 from lycosa.core.system_errors import is_disk_full
 from lycosa.core.units import format_time
 from lycosa.crawl.membership import Lease, Ping, PingReply
-from lycosa.crawl.processing.page_mark import MAX_PAGE_MS, MarkingReader, PageMark
+from lycosa.crawl.processing.page_mark import MAX_PAGE_MS, PageMark
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.session.worker_status import (
     CrawlPause,
@@ -266,7 +266,7 @@ class ClusterWorker:
                 partitions=partitions,
                 worker=self.name,
                 lease=self._lease,
-                wrap_reader=partial(MarkingReader, mark=self._mark),
+                mark=self._mark,
             ),
             command=self._order.command,
             clock=self._clock,

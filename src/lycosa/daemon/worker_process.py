@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from types import FrameType
 
 from lycosa.config.settings import Config
@@ -16,7 +15,7 @@ from lycosa.core.clock import Clock, Interval, SystemClock
 from lycosa.core.errors import ClaimLost, LycosaError, StorageError, UsageError
 from lycosa.core.system_errors import is_disk_full
 from lycosa.core.units import format_time
-from lycosa.crawl.processing.page_mark import MarkingReader, PageMark
+from lycosa.crawl.processing.page_mark import PageMark
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.session.worker_status import (
     LIVE_EVERY_MS,
@@ -98,7 +97,7 @@ def _work(
             forever=True,
             committed=committed,
             tick=lambda: _call(ticks),
-            wrap_reader=partial(MarkingReader, mark=mark),
+            mark=mark,
         ),
         command="run",
         clock=clock,

@@ -165,12 +165,18 @@ class DocumentPool:
     """Parses documents in child processes, started for the first document.
 
     Not thread-safe. Only the limits are pickled: each process has its own children. `markdown`: for
-    all documents of `begin`, see `PendingDocument`.
+    all documents of `begin`, see `PendingDocument`. `before_read`: called by `read`.
     """
 
-    def __init__(self, limits: DocumentLimits, markdown: MarkdownMode | None = None) -> None:
+    def __init__(
+        self,
+        limits: DocumentLimits,
+        markdown: MarkdownMode | None = None,
+        before_read: Callable[[], None] = lambda: None,
+    ) -> None:
         self.limits = limits
         self._markdown = markdown
+        self._before_read = before_read
         self._threads: ThreadPoolExecutor | None = None
         self._pending: dict[Future[ParsedExchange], PendingDocument] = {}
         self._ended: SimpleQueue[Future[ParsedExchange]] = SimpleQueue()
@@ -235,6 +241,7 @@ class DocumentPool:
             return ParsedExchange(None)
         if id(exchange) in self._latest:
             return self._latest[id(exchange)][1]
+        self._before_read()
         future = self._submit(PendingDocument(exchange, markdown=markdown))
         try:
             return future.result()

@@ -20,6 +20,7 @@ from lycosa.crawl.admission.discovery import KINDS, Discovery
 from lycosa.crawl.documents.pool import DocumentPool, document_limits
 from lycosa.crawl.policy.host_delay import HostPauses
 from lycosa.crawl.policy.outcome import FetchOutcome, Judgement, judge, revisit_target
+from lycosa.crawl.processing.page_mark import PageMark
 from lycosa.crawl.processing.page_reader import (
     ItemExtractor,
     ParsedExchange,
@@ -64,8 +65,9 @@ class _UnparsedDocument:
 class ResponseProcessor:
     """Processes exchanges one after the other.
 
-    `page_matcher` is called with new and changed pages. `wrap_reader` returns the parser of pages,
-    given the default one. `extractor` extracts the items of pages.
+    `page_matcher` is called with new and changed pages. `mark`: names the page that is
+    parsed, but no document: they have time limits of their own. `extractor` extracts the items of
+    pages.
     """
 
     def __init__(
@@ -74,22 +76,22 @@ class ResponseProcessor:
         discovery: Discovery,
         *,
         page_matcher: PageMatcher | None = None,
-        wrap_reader: Callable[[Reader], ParseFunction] | None = None,
+        mark: PageMark | None = None,
         extractor: ItemExtractor | None = None,
     ) -> None:
         fetch = crawl.config.fetch
         self.crawl = crawl
         jobs = (each.collection for each in crawl.assignments.values())
+        self._mark = mark or PageMark()
         self.documents = DocumentPool(
             document_limits(crawl.config),
             markdown=MarkdownMode.MAIN if any(each.markdown for each in jobs) else None,
+            before_read=partial(self._mark.set, ""),
         )
         self._reader = Reader(
             fetch.max_decoded, product_token(fetch.user_agent), self.documents, extractor
         )
-        self._read: ParseFunction = (
-            self._reader if wrap_reader is None else wrap_reader(self._reader)
-        )
+        self._read: ParseFunction = self._reader
         self.discovery = discovery
         self._rows = RowProcessor(crawl, discovery, self.parse, page_matcher)
         self._rest = HostPauses(crawl)
@@ -196,7 +198,10 @@ class ResponseProcessor:
         markdown: MarkdownMode | None = None,
     ) -> ParsedExchange:
         """Parse the page of an exchange, with the items of these collections."""
-        return self._read(exchange, collections, markdown=markdown)
+        self._mark.set(exchange.url)
+        parsed = self._read(exchange, collections, markdown=markdown)
+        self._mark.set("")
+        return parsed
 
     @contextmanager
     def parsing_in_a_child(self) -> Iterator[None]:

@@ -23,7 +23,8 @@ from lycosa.crawl.admission.url_filter import ExclusionCheck
 from lycosa.crawl.fetch_pipeline import Fetcher
 from lycosa.crawl.policy.operations import Operations
 from lycosa.crawl.policy.request_profiles import require_secrets
-from lycosa.crawl.processing.page_reader import ParseFunction, Reader, item_extractor
+from lycosa.crawl.processing.page_mark import PageMark
+from lycosa.crawl.processing.page_reader import item_extractor
 from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.recovery.replay import replay
 from lycosa.crawl.recovery.resume import load, reconsider, walk_links
@@ -187,15 +188,15 @@ class SessionOptions(WorkerOptions):
     there, and reads those that they send; it runs `forever`, because the end of the crawl depends
     on all workers (`Worker.idle`). `worker`: its name in the log. `lease`: the worker fetches only
     while the lease is valid, and adds at most the granted pages. `plugins`: replace the features
-    and installed plug-ins. `wrap_reader`: wraps the parser of pages. `fetcher`: replaces the
-    fetcher of the settings.
+    and installed plug-ins. `mark`: see `ResponseProcessor`. `fetcher`: replaces the fetcher
+    of the settings.
     """
 
     fetcher: Fetcher | None = None
     partitions: Iterable[int] | None = None
     worker: str = ""
     plugins: Plugins | None = None
-    wrap_reader: Callable[[Reader], ParseFunction] | None = None
+    mark: PageMark | None = None
 
 
 def open_session(
@@ -287,7 +288,7 @@ def _compose(
         crawl,
         discovery,
         page_matcher=matcher,
-        wrap_reader=options.wrap_reader,
+        mark=options.mark,
         extractor=item_extractor(crawl.plugins, (job.collection for job in crawl.jobs)),
     )
     worker = Worker(
