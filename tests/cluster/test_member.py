@@ -61,10 +61,6 @@ class BreakableRemote:
     def name(self) -> str:
         return self.remote.name
 
-    @property
-    def node(self) -> str:
-        return self.remote.node
-
     def ask(self, method: str, *arguments: Any, timeout_s: float) -> Any:
         if Path(self.cut_file).exists():
             time.sleep(timeout_s / 4)
@@ -237,7 +233,6 @@ class DirectRemote:
 
     service: CoordinatorService
     name: str = "coordinator"
-    node: str = "local"
     pings: list[Ping] = field(default_factory=list)
 
     def ask(self, method: str, *arguments: Any, timeout_s: float) -> Any:

@@ -74,7 +74,6 @@ class MemberStatus:
     """State of a worker. `worker`: name of this process; `failure`: why it ended unrequested."""
 
     worker: str
-    pid: int
     ended: bool
     worker_status: WorkerStatus
     failure: ChildReport | None = None
@@ -128,7 +127,6 @@ class ClusterWorker:
     def status(self) -> MemberStatus:
         return MemberStatus(
             self.name,
-            os.getpid(),
             self._ended.is_set(),
             self._worker_status,
             self._failure,
