@@ -169,7 +169,7 @@ class Stored:
         return session, fetcher
 
     def end(self, session: CrawlSession) -> None:
-        session.worker.commit_now()
+        session.worker.commits.now()
         session.claim.release()
         session.close()
 

@@ -281,7 +281,7 @@ def test_server_first_visits_every_known_host_before_any_second_visit(
         session = session_of(workspace, web, [collection], hosts=hosts, urls=urls, seeds=pages)
         if resume:
             session.load()
-            session.worker.commit_now()
+            session.worker.commits.now()
             session.claim.release()
             session.close()
             session = session_of(workspace, web, [collection], hosts=hosts, urls=urls)
@@ -409,7 +409,7 @@ def test_two_collections_share_every_fetch_with_small_heads(
             session.crawl.identifier.identify(separate_domains((0, 0))).host_key
         ):
             row.depth = int(row.id.url.rpartition("/p")[2])
-        session.worker.commit_now()
+        session.worker.commits.now()
         session.claim.release()
         session.close()
         crawl(session_of(workspace, web, collections, hosts=1, urls=2, commit_pages=7))

@@ -293,7 +293,7 @@ def test_a_journal_left_by_a_kill_after_a_commit_is_not_applied_again(
         session.crawl.buffer.batch.add_check(
             Exchange(identity.url, VisitKind.CHECK, at, 5, status=200), visit
         )
-        session.worker.commit_now()
+        session.worker.commits.now()
         session.claim.release()
         session.close()
     rows = LiveTables(workspace).scan("visits").collect()

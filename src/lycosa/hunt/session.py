@@ -257,7 +257,7 @@ class _HuntRun:
         )
         session.load()
         if worker.progress.replayed:
-            worker.commit_now()  # pages of a killed process are then read from the tables
+            worker.commits.now()  # pages of a killed process are then read from the tables
         self._start(hunt, stored)
         if len(hunt.queue) <= len(self._seeds):
             worker.progress.start_only_from(self._seeds)

@@ -131,7 +131,7 @@ class Uptime:
     def _restore(self, checker: Checker, urls: set[str]) -> None:
         """Continue where the process before has stopped."""
         if self._crawl.buffer.batch.checks:
-            self._worker.commit_now()  # checks replayed from the journal
+            self._worker.commits.now()  # checks replayed from the journal
         since_ms = self._clock.now_ms() - HISTORY_MS
 
         def read(tables: LiveTables) -> tuple[MonitorHistory, pl.DataFrame]:

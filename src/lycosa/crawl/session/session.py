@@ -103,12 +103,12 @@ class CrawlSession:
         self.worker.processor.discovery.configured()
         self.inbox.admit()
         with self.schedule.counting_links():  # links that another worker found meanwhile are new
-            self.received_links.apply(self.worker.commit_if_due)
+            self.received_links.apply(self.worker.commits.if_due)
         self._replay()
         self.inbox.apply()
         if self.changed:
             # so that replayed rows are in the tables for the walk
-            self.worker.commit_now()
+            self.worker.commits.now()
             for name in self.changed:
                 walk_links(crawl, self.tables, crawl.assignments[name], every_link=True)
         drop_code()
@@ -150,7 +150,7 @@ class CrawlSession:
         """
         depth_decreased = [each for each in self.crawl.assignments.values() if each.depth_decreased]
         if depth_decreased:
-            self.worker.commit_now()
+            self.worker.commits.now()
         for assignment in depth_decreased:
             walk_links(self.crawl, self.tables, assignment, every_link=False)
         return bool(depth_decreased)
@@ -174,7 +174,7 @@ class CrawlSession:
                 orphans,
                 self.tables,
                 self.workspace.path,
-                self.worker.commit_if_due,
+                self.worker.commits.if_due,
                 LiveTables(self.workspace, self.claim.state),
             )
 
