@@ -21,11 +21,10 @@ from lycosa.cluster.engine import Remote, Unreachable
 from lycosa.cluster.walking_shared import WalkOrder, join_walk
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.errors import ClaimLost, LycosaError, StorageError, UsageError
-from lycosa.core.system_errors import is_disk_full
+from lycosa.core.errors import ClaimLost, LycosaError, StorageError
 from lycosa.core.units import format_time
 from lycosa.crawl.membership import Lease, Ping, PingReply
-from lycosa.crawl.processing.page_mark import MAX_PAGE_MS, PageMark
+from lycosa.crawl.processing.page_mark import HangDetector, PageMark
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.session.worker_status import (
     CrawlPause,
@@ -38,7 +37,7 @@ from lycosa.crawl.session.worker_status import (
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.state.waiting import left_for_later
-from lycosa.processes.children import ChildReport, ReportKind
+from lycosa.processes.children import ChildReport, failure_of
 from lycosa.processes.disk import DiskSpace
 from lycosa.processes.memory import collect_session, tune_memory
 from lycosa.processes.threads import OnError, start_thread
@@ -105,7 +104,7 @@ class ClusterWorker:
         self._rate = Rate(self._clock)
         self._idle = False
         self._mark = PageMark()
-        self._reads = (0, 0)  # number of the page that is read, and since when
+        self._hang_detector = HangDetector(self._mark)
         self.name = f"{order.name}-{os.getpid()}-{secrets.token_hex(3)}"
         # without pings the partitions would be reassigned while this process still works
         start_thread(self._ping, name="ping", on_error=OnError.END_PROCESS)
@@ -152,7 +151,8 @@ class ClusterWorker:
         interval_s = self._settings.ping_interval / 1000
         timeout_s = max(2 * interval_s, 0.5)
         while not self._ended.is_set():
-            self._die_if_hung()
+            if self._hang_detector.hangs(self._clock.monotonic_ms()):
+                os.kill(os.getpid(), signal.SIGKILL)
             sent = self._lease.sending()
             soon = False
             try:
@@ -213,13 +213,6 @@ class ClusterWorker:
         if session is not None:
             session.worker.stop()
 
-    def _die_if_hung(self) -> None:
-        number, now = self._mark.number, self._clock.monotonic_ms()
-        if number != self._reads[0] or not self._mark.url:
-            self._reads = (number, now)
-        elif now - self._reads[1] >= MAX_PAGE_MS:
-            os.kill(os.getpid(), signal.SIGKILL)
-
     # -- the thread that works
     # ------------------------------------------------------------
 
@@ -238,12 +231,7 @@ class ClusterWorker:
                 else:
                     self._ended.wait(_LOOK_S)
         except Exception as error:  # noqa: BLE001 - reported to the driver, which decides
-            self._failure = ChildReport(
-                _report_kind(error),
-                str(error)
-                if isinstance(error, LycosaError)
-                else f"{type(error).__name__}: {error}",
-            )
+            self._failure = failure_of(error)
         finally:
             self._ended.set()
             self._wake.set()
@@ -332,9 +320,3 @@ class ClusterWorker:
 
     def _committed(self, entry: int) -> None:
         self._last_commit = (entry, format_time(self._clock.now_ms()))
-
-
-def _report_kind(error: Exception) -> ReportKind:
-    if is_disk_full(error):
-        return ReportKind.DISK
-    return ReportKind.USAGE if isinstance(error, UsageError) else ReportKind.FAILED

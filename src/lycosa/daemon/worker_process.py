@@ -12,8 +12,7 @@ from types import FrameType
 
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, Interval, SystemClock
-from lycosa.core.errors import ClaimLost, LycosaError, StorageError, UsageError
-from lycosa.core.system_errors import is_disk_full
+from lycosa.core.errors import LycosaError
 from lycosa.core.units import format_time
 from lycosa.crawl.processing.page_mark import PageMark
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
@@ -29,7 +28,7 @@ from lycosa.crawl.session.worker_status import (
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Worker
 from lycosa.daemon.settings_files import workspace_disk
-from lycosa.processes.children import ReportKind
+from lycosa.processes.children import ReportKind, failure_of
 from lycosa.processes.memory import tune_memory
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.session import Uptime
@@ -58,11 +57,11 @@ def work(report: Callable[..., None], order: WorkerOrder, mark: PageMark) -> Non
     tune_memory()
     try:
         _work(report, order, mark, stopping)
-    except LycosaError as error:
-        report(_report_kind(error), str(error))
-        raise SystemExit(1) from None  # not a bug: no traceback
     except Exception as error:
-        report(_report_kind(error), f"{type(error).__name__}: {error}")
+        failure = failure_of(error)
+        report(failure.kind, failure.text)
+        if isinstance(error, LycosaError):
+            raise SystemExit(1) from None  # not a bug: no traceback
         raise
 
 
@@ -213,13 +212,3 @@ def _log(message: str) -> None:
 def _call(ticks: list[Callable[[], object]]) -> None:
     for tick in ticks:
         tick()
-
-
-def _report_kind(error: BaseException) -> ReportKind:
-    if is_disk_full(error):
-        return ReportKind.DISK
-    if isinstance(error, StorageError):
-        return ReportKind.STORAGE
-    if isinstance(error, ClaimLost):
-        return ReportKind.LOST
-    return ReportKind.USAGE if isinstance(error, UsageError) else ReportKind.FAILED

@@ -39,3 +39,19 @@ class PageMark:
     def url(self) -> str:
         text: bytes = self._text.value
         return text.decode(errors="replace")
+
+
+class HangDetector:
+    """Detects that one page is parsed for too long. Call it from one thread."""
+
+    def __init__(self, mark: PageMark) -> None:
+        self._mark = mark
+        self._page = (0, 0)  # its number, and since when it is parsed (monotonic ms)
+
+    def hangs(self, now: int) -> bool:
+        """Return whether the same page is parsed since `MAX_PAGE_MS`. `now`: monotonic ms."""
+        number, since = self._page
+        if number != self._mark.number or not self._mark.url:
+            self._page = (self._mark.number, now)
+            return False
+        return now - since >= MAX_PAGE_MS
