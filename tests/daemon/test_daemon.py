@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from lycosa.core.errors import ConfigError
-from lycosa.daemon.daemon import live_status
+from lycosa.crawl.session.worker_status import live_status
 from lycosa.daemon.metrics_port import metrics_served
 from lycosa.daemon.settings_files import SettingsFiles
 from lycosa.store.workspace import Workspace

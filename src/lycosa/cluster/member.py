@@ -38,7 +38,6 @@ from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.state.waiting import left_for_later
 from lycosa.processes.children import ChildReport, failure_of
-from lycosa.processes.disk import DiskSpace
 from lycosa.processes.memory import collect_session, tune_memory
 from lycosa.processes.threads import OnError, start_thread
 from lycosa.store.workspace import Workspace
@@ -113,12 +112,6 @@ class ClusterWorker:
     @cached_property
     def _workspace(self) -> Workspace:  # opened by `_work`, which repeats it if storage fails
         return Workspace.open(self._order.location)
-
-    @cached_property
-    def _room(self) -> DiskSpace:
-        here = self._workspace.storage
-        folder = here.root if here.on_disk else here.scratch_dir()
-        return DiskSpace(folder, self._order.config.run.disk_reserve)
 
     # -- called by the driver
     # ------------------------------------------------------------
@@ -241,7 +234,13 @@ class ClusterWorker:
 
     def _hold(self, partitions: frozenset[int]) -> None:
         """Run one session: claim, load, fetch, commit, release. A lost claim is no failure."""
-        rest = CrawlPause(self._order.jobs, self._room, self._clock, scheduled=not self._order.ends)
+        rest = CrawlPause(
+            self._order.jobs,
+            self._workspace.storage,
+            self._order.config,
+            self._clock,
+            scheduled=not self._order.ends,
+        )
         session = open_session(
             self._workspace,
             self._order.config,

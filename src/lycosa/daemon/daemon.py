@@ -28,10 +28,15 @@ from lycosa.core.errors import (
 )
 from lycosa.core.units import format_time, number_of
 from lycosa.crawl.session.planning import CrawlPlan
-from lycosa.crawl.session.worker_status import COMMAND, FILE, LIVE_EVERY_MS, write_live
-from lycosa.crawl.session.worker_status import live_status as live_status
+from lycosa.crawl.session.worker_status import (
+    COMMAND,
+    FILE,
+    LIVE_EVERY_MS,
+    workspace_disk,
+    write_live,
+)
 from lycosa.daemon.cluster_supervisor import ClusterSupervisor
-from lycosa.daemon.settings_files import SettingsFiles, workspace_disk
+from lycosa.daemon.settings_files import SettingsFiles
 from lycosa.daemon.supervisors import (
     KILL_SHARE,
     HuntSupervisor,

@@ -13,8 +13,7 @@ from lycosa.core.clock import Clock, Interval
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.planning import CrawlPlan, make_plan
 from lycosa.crawl.session.workspace_config import read_settings
-from lycosa.processes.disk import DiskSpace
-from lycosa.store.storage.storage import Storage, open_storage
+from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import CONFIGURATION
 
 _POLL_MS = 1_000
@@ -71,12 +70,6 @@ class SettingsFiles:
         if settled:
             self._signatures = seen
         return settled
-
-
-def workspace_disk(storage: Storage, config: Config) -> DiskSpace:
-    """Return the free space of the disk on which a workspace, or its cache, is."""
-    folder = storage.root if storage.on_disk else storage.scratch_dir()
-    return DiskSpace(folder, config.run.disk_reserve)
 
 
 def _signature(path: str) -> _Signature:

@@ -27,7 +27,6 @@ from lycosa.crawl.session.worker_status import (
 )
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Worker
-from lycosa.daemon.settings_files import workspace_disk
 from lycosa.processes.children import ReportKind, failure_of
 from lycosa.processes.memory import tune_memory
 from lycosa.store.workspace import Workspace
@@ -147,8 +146,7 @@ class WorkerMonitor:
         self._limited = [
             job.collection.name for job in order.jobs if job.collection.depth is not None
         ]
-        disk = workspace_disk(session.workspace.storage, order.config)
-        self._pause = CrawlPause(order.jobs, disk, clock)
+        self._pause = CrawlPause(order.jobs, session.workspace.storage, order.config, clock)
         self._rate = Rate(clock)
         self._live_writes = Interval(clock, LIVE_EVERY_MS)
         self._walks = Interval(clock, _WALK_EVERY_MS)
