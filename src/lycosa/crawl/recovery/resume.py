@@ -113,12 +113,8 @@ def _row_keys(frame: pl.DataFrame) -> pl.Series:
     return pl.Series("url_key", keys, dtype=pl.UInt64)
 
 
-def reconsider(crawl: CrawlState, tables: LiveTables, assignment: Assignment) -> int:
-    """Apply the current configuration to all rows: admit, exclude, make due.
-
-    Returns the number of changed rows.
-    """
-    changed = 0
+def reconsider(crawl: CrawlState, tables: LiveTables, assignment: Assignment) -> None:
+    """Apply the current configuration to all rows: admit, exclude, make due."""
     for row in stored_rows(tables, assignment.name, (UrlState.KNOWN, UrlState.EXCLUDED)):
         if crawl.urls.find(row.collection, row.id) is not None:
             continue
@@ -129,14 +125,10 @@ def reconsider(crawl: CrawlState, tables: LiveTables, assignment: Assignment) ->
             )
             if lifted and refusal is None:
                 crawl.urls.reopen(row)
-                changed += 1
         elif refusal is None and row.not_before and _postpone(row.reason):
             crawl.urls.make_due(row)
-            changed += 1
         elif refusal is not None:
             crawl.urls.exclude(row, Exclusion(refusal.value))
-            changed += 1
-    return changed
 
 
 def _postpone(reason: str) -> bool:
@@ -163,26 +155,23 @@ _BATCH_KEYS = 50_000
 
 def walk_links(
     crawl: CrawlState, tables: LiveTables, assignment: Assignment, *, every_link: bool
-) -> int:
+) -> None:
     """Admit the targets of a collection's stored links at their depth.
 
     Without `every_link`, only links of pages with a decreased depth (`Assignment.depth_decreased`).
-    Returns how many admissions were made or confirmed.
     """
     lowered = dict(assignment.depth_decreased)
     sources: Mapping[int, int] | None = None if every_link else dict(assignment.depth_decreased)
     assignment.depth_decreased.clear()
-    changed = 0
     while sources is None or sources:
         keys = None if sources is None else _key_frame(sources)
         for links in followed_links(tables, assignment.collection, keys):
             once = links.unique(["source", "target", "kind"], maintain_order=True)
-            changed += _walk(crawl, assignment, once)
+            _walk(crawl, assignment, once)
         sources = dict(assignment.depth_decreased)
         lowered.update(sources)
         assignment.depth_decreased.clear()
     _lower(crawl, tables, assignment, lowered)
-    return changed
 
 
 def followed_links(
@@ -205,7 +194,7 @@ def followed_links(
             yield links
 
 
-def _walk(crawl: CrawlState, assignment: Assignment, links: pl.DataFrame) -> int:
+def _walk(crawl: CrawlState, assignment: Assignment, links: pl.DataFrame) -> None:
     sources = links.select("source").unique()["source"].to_list()
     depths = {source: assignment.depth_of(crawl.identifier.identify(source)) for source in sources}
     source_depths = [(source, depth) for source, depth in depths.items() if depth is not None]
@@ -222,10 +211,8 @@ def _walk(crawl: CrawlState, assignment: Assignment, links: pl.DataFrame) -> int
         .sort("reached", "target")
     )
     now_ms = crawl.clock.now_ms()
-    changed = 0
     for target, reached, source in best_depths.iter_rows():
-        changed += not assignment.gate.admit(target, reached, now_ms, Provenance(source))
-    return changed
+        assignment.gate.admit(target, reached, now_ms, Provenance(source))
 
 
 def _key_frame(keys: Iterable[int]) -> pl.DataFrame:
