@@ -35,7 +35,7 @@ from lycosa.config.reading import parse_config
 from lycosa.core.records import Exchange, Page, Visit
 from lycosa.crawl.state.batch import Batch
 from lycosa.fields.extraction import FieldExtractor
-from lycosa.http.decode import decode_with, parse_head
+from lycosa.http.decode import decode_body
 from lycosa.page.encoding import decode
 from lycosa.page.parse import parse_items
 from lycosa.store.tables.live import LiveTables
@@ -118,7 +118,7 @@ def archived(root: str) -> Iterator[tuple[str, bytes]]:
         exchange = Exchange(
             url, "page", 0, 0, response_head=response.head, body=response.body, status=200
         )
-        yield url, decode_with(exchange, parse_head(response.head), 1 << 26).payload
+        yield url, decode_body(exchange, 1 << 26).payload
 
 
 def parsel_values(url: str, body: bytes) -> dict[str, Any]:

@@ -35,11 +35,11 @@ from zlib import crc32
 
 import polars as pl
 from tests.frontier.large import COLLECTION, START_MS, Plan, build
+from tests.waiting import ManualClock
 
 from bench.harness import arguments, report, table
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
-from lycosa.core.clock import ManualClock
 from lycosa.core.records import Exchange, Link, LinkKind, Page, Request
 from lycosa.crawl.processing.page_reader import ParsedExchange
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
@@ -251,11 +251,12 @@ def crawl(options: Namespace) -> None:
                 observer=lambda _: series.observe(session),
                 tick=upkeep.tick,
                 fetcher=web,
-                wrap_reader=(lambda _: web.parse) if options.bare else None,
             ),
             command="bench",
             clock=clock,
         )
+        if options.bare:
+            session.worker.processor._read = web.parse
         start = time.perf_counter()
         session.load()
         resume_s = time.perf_counter() - start

@@ -35,12 +35,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tests.cluster.simulated_cluster import lead
+from tests.waiting import ManualClock
 
 from bench.harness import arguments, report, table
 from lycosa.cluster.coordinator import CoordinatorPlan
 from lycosa.cluster.quota_leases import PageBudget
 from lycosa.config.settings import ClusterSettings
-from lycosa.core.clock import ManualClock
 from lycosa.crawl.membership import Lease, Ping
 from lycosa.store.log.entry import CLAIM, COMMIT, FOLDER, RELEASE, Entry, new_attempt
 from lycosa.store.log.transaction import append

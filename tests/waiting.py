@@ -1,4 +1,4 @@
-"""Wait for conditions, and run actions concurrently."""
+"""Wait for conditions, run actions concurrently, and control the time."""
 
 from __future__ import annotations
 
@@ -10,6 +10,22 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
+
+
+class ManualClock:
+    """A clock that moves only on request, for tests and simulations."""
+
+    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
+        self._now = start_ms
+
+    def now_ms(self) -> int:
+        return self._now
+
+    def monotonic_ms(self) -> int:
+        return self._now
+
+    def advance(self, milliseconds: int) -> None:
+        self._now += milliseconds
 
 
 def until(

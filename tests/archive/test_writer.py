@@ -34,10 +34,10 @@ from lycosa.archive.warc.record import (
     warc_date,
 )
 from lycosa.archive.warc.writer import WarcWriter, crawl_info, payload_digest
-from lycosa.core.clock import ManualClock
 from lycosa.core.errors import WorkError
 from lycosa.core.records import Exchange, Visit
 from tests.archive.exchanges import AT, HEAD, REQUEST, failure, pair
+from tests.waiting import ManualClock
 
 ROOT = Path(__file__).parents[2]
 RELATIVE = "data/00000001-1/archive.warc.gz"

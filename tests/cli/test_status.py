@@ -12,11 +12,12 @@ import polars as pl
 from lycosa.cluster.status import FILE as CLUSTER
 from lycosa.commands.inspection.status import _traps, workspace_status
 from lycosa.commands.models import CollectionStatus, TrapCount, WorkspaceStatus
-from lycosa.core.clock import ManualClock, SystemClock
+from lycosa.core.clock import SystemClock
 from lycosa.core.units import format_time
 from lycosa.crawl.session.worker_status import write_live
 from lycosa.store.workspace import Workspace
 from tests.cli.conftest import NO_DELAY, Lycosa
+from tests.waiting import ManualClock
 
 
 def _only_collection(status: WorkspaceStatus) -> CollectionStatus:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 
 from lycosa.cluster.coordinator import Coordinator, CoordinatorPlan
 from lycosa.config.settings import ClusterSettings
-from lycosa.core.clock import Clock, ManualClock
+from lycosa.core.clock import Clock
 from lycosa.crawl.membership import Lease, Ping
 from lycosa.store.coordination.leadership import LeaderCandidate, Leadership, Timing
 from lycosa.store.log.claim import Claim
 from lycosa.store.workspace import Workspace
+from tests.waiting import ManualClock
 
 SETTINGS = ClusterSettings()
 _SITE_LINKS = 4  # sites linked from the first page of a site

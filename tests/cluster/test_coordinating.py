@@ -17,7 +17,7 @@ from lycosa.cluster.coordinator import CoordinatorPlan
 from lycosa.cluster.coordinator_service import FILE, CoordinatorOrder, CoordinatorService
 from lycosa.cluster.polling import Poll
 from lycosa.config.settings import ClusterSettings
-from lycosa.core.clock import ManualClock, SystemClock
+from lycosa.core.clock import SystemClock
 from lycosa.core.errors import StorageError
 from lycosa.crawl.membership import Lease, Ping
 from lycosa.store.coordination.leadership import LeaderCandidate, leader_of
@@ -30,7 +30,7 @@ from tests.crawl.synthetic_crawls import simulated_crawler
 from tests.servers.synthetic.__main__ import options_parser, read_plan
 from tests.servers.synthetic.request_log import LogEntry
 from tests.servers.synthetic.web import Web
-from tests.waiting import until
+from tests.waiting import ManualClock, until
 
 SETTINGS = ClusterSettings.model_validate(
     {"ping_interval": "100ms", "hold": "500ms", "reassign": "1s"}

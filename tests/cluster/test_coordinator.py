@@ -12,12 +12,12 @@ from lycosa.cluster.coordinator import Coordinator, CoordinatorPlan
 from lycosa.cluster.placement import moves
 from lycosa.cluster.quota_leases import PageBudget
 from lycosa.config.settings import ClusterSettings
-from lycosa.core.clock import ManualClock
 from lycosa.crawl.membership import Lease, Ping, PingReply
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.workspace import Workspace
 from tests.cluster.simulated_cluster import lead
+from tests.waiting import ManualClock
 
 SETTINGS = ClusterSettings.model_validate(
     {"ping_interval": "200ms", "hold": "1500ms", "reassign": "3s"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ from lycosa.cluster.engines.local import LocalEngine
 from lycosa.cluster.member import ClusterWorker, MemberOrder, MemberStatus
 from lycosa.cluster.worker_supervision import WorkerSupervision
 from lycosa.config.reading import parse_config
-from lycosa.core.clock import ManualClock
 from lycosa.core.errors import StorageError
+from lycosa.crawl.membership import Ping
 from lycosa.crawl.session.session import CrawlSession, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.store.log.entry import COMMIT, RELEASE
@@ -35,7 +35,7 @@ from tests.cluster.driver import now_ms
 from tests.cluster.test_cluster import Sites, daemon_config, sites, table_rows
 from tests.daemon.daemons import LIMIT_S
 from tests.daemon.test_daemon import check
-from tests.waiting import until
+from tests.waiting import ManualClock, until
 
 HOLD_MS, REASSIGN_MS = 3_000, 8_000
 SETTINGS = (
@@ -60,10 +60,6 @@ class BreakableRemote:
     @property
     def name(self) -> str:
         return self.remote.name
-
-    @property
-    def node(self) -> str:
-        return self.remote.node
 
     def ask(self, method: str, *arguments: Any, timeout_s: float) -> Any:
         if Path(self.cut_file).exists():
@@ -237,9 +233,10 @@ class DirectRemote:
 
     service: CoordinatorService
     name: str = "coordinator"
-    node: str = "local"
+    pings: list[Ping] = field(default_factory=list)
 
     def ask(self, method: str, *arguments: Any, timeout_s: float) -> Any:
+        self.pings += arguments
         return getattr(self.service, method)(*arguments)
 
     def send(self, method: str, *arguments: Any) -> None:
@@ -255,7 +252,7 @@ class DirectRemote:
         pass
 
 
-def test_worker_continues_after_a_failure_of_storage(
+def test_worker_continues_after_a_failure_of_storage_and_reports_its_commits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures = iter(["s3://b/p: no answer"])
@@ -276,9 +273,8 @@ def test_worker_continues_after_a_failure_of_storage(
         )
         try:
             job = Job(config.collection[0], tuple(f"http://{host}/" for host in web.hosts))
-            order = MemberOrder(
-                root, config, (job,), DirectRemote(service), "w", "local", "crawl", True
-            )
+            remote = DirectRemote(service)
+            order = MemberOrder(root, config, (job,), remote, "w", "local", "crawl", True)
             worker = ClusterWorker(order)
             until(lambda: worker.status().worker_status.message == "s3://b/p: no answer")
             until(lambda: worker.status().ended)
@@ -286,3 +282,4 @@ def test_worker_continues_after_a_failure_of_storage(
             service.close()
     assert worker.status().failure is None
     assert len(table_rows(tmp_path / "w", "pages", "url")) == 4
+    assert max(ping.committed.get(job.collection.name, 0) for ping in remote.pings) == 4

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from lycosa.commands.inspection.explain import explain_url
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection, Config
-from lycosa.core.clock import ManualClock
 from lycosa.core.host_row import RobotsEntry
 from lycosa.core.records import Exchange, Link, Request, UrlRow, Visit, VisitKind
 from lycosa.crawl.recovery.resume import load
@@ -29,6 +28,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.rows import host_record, url_record
 from lycosa.store.workspace import Workspace
 from lycosa.url.scope import hostname
+from tests.waiting import ManualClock
 
 SEED = "http://seed.test/"
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
@@ -169,7 +169,7 @@ class Stored:
         return session, fetcher
 
     def end(self, session: CrawlSession) -> None:
-        session.worker.commit_now()
+        session.worker.commits.now()
         session.claim.release()
         session.close()
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lycosa import Workspace
 from lycosa.config.reading import parse_config
-from lycosa.core.clock import Clock, ManualClock, SystemClock
+from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import LycosaError, UsageError
 from lycosa.core.hours import Hours, parse_hours
 from lycosa.core.parameters import duration_ms, overrides_of, texts, whole_number
@@ -25,6 +25,7 @@ from lycosa.core.units import (
     parse_size,
     write_size,
 )
+from tests.waiting import ManualClock
 
 
 @pytest.mark.parametrize(

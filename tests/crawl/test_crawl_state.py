@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 
 from lycosa.config.settings import Collection, Config
-from lycosa.core.clock import ManualClock
 from lycosa.core.records import UrlRow, UrlState, VisitKind
 from lycosa.crawl.admission.remote_links import Provenance
 from lycosa.crawl.recovery.resume import load
@@ -23,6 +22,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.export.library_pages import Fetched, commit
+from tests.waiting import ManualClock
 
 
 def state_of(folder: Path, **settings: object) -> CrawlState:

@@ -30,7 +30,6 @@ from lycosa.crawl.documents.wire import (
     encode_reply,
 )
 from lycosa.crawl.processing.page_reader import Reader
-from lycosa.http.decode import parse_head
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
 from tests.crawl.kills import here, lycosa
@@ -198,7 +197,7 @@ def test_document_is_detected_whatever_its_content_type(
 ) -> None:
     head = f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n".encode()
     reader = Reader(1 << 24, "lycosa", pool)
-    page = reader(_exchange(pdf(b"They hunt at night."), head=head), parse_head(head)).page
+    page = reader(_exchange(pdf(b"They hunt at night."), head=head)).page
     assert page is not None
     assert page.text == "They hunt at night."
     html = b"<!doctype html><title>No such file</title><p>Sorry."
@@ -212,10 +211,7 @@ def test_no_process_starts_if_documents_are_disabled() -> None:
             pdf(b"They hunt at night."),
             b"HTTP/1.1 200 OK\r\nContent-Type: application/pdf\r\n\r\n",
         )
-        assert (
-            Reader(1 << 24, "lycosa", documents)(_exchange(body, head=head), parse_head(head)).page
-            is None
-        )
+        assert Reader(1 << 24, "lycosa", documents)(_exchange(body, head=head)).page is None
         assert not documents._children
 
 

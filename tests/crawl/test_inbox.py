@@ -79,7 +79,7 @@ def test_names_of_committed_files_are_dropped(serve: ServeWeb, tmp_path: Path) -
         for number in range(5 if not remembered else 0):
             file = send(tmp_path / "w", str(number), web.url("/a.html"))
             session.inbox.apply()
-            session.worker.commit_now()
+            session.worker.commits.now()
             assert not file.exists()
             remembered.append(len(session.inbox._settled))
 

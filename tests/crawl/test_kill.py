@@ -18,7 +18,6 @@ import pytest
 from lycosa.core.records import Exchange
 from lycosa.crawl.documents.sandbox import ChildReader
 from lycosa.crawl.processing.page_reader import Reader
-from lycosa.http.decode import parse_head
 from tests.crawl import changing_web
 from tests.crawl.conftest import Crawled, ServeWeb, page
 from tests.crawl.kills import assert_nothing_lost, kill_until
@@ -87,9 +86,8 @@ def _exchange(body: bytes) -> Exchange:
 def test_child_process_returns_the_same_result() -> None:
     reader = Reader(1 << 20, "lycosa")
     exchange = _exchange(page("/a", text="Some words to be read in a child.").encode())
-    headers = parse_head(exchange.response_head)
     with closing(ChildReader(reader)) as child:
-        assert child(exchange, headers) == reader(exchange, headers)
+        assert child(exchange) == reader(exchange)
 
 
 @pytest.mark.proves("durability-archive-first", "isolation-parser-crash")
@@ -133,7 +131,7 @@ def test_page_is_parsed_again_when_the_child_was_killed_externally() -> None:
     with closing(ChildReader(Reader(1 << 20, "lycosa"))) as child:
         child._child.kill()
         child._child.join()
-        parsed = child(exchange, parse_head(exchange.response_head))
+        parsed = child(exchange)
     assert parsed.page is not None
 
 
@@ -141,6 +139,6 @@ def test_page_is_parsed_again_when_the_child_was_killed_externally() -> None:
 def test_child_process_parses_responses_of_any_size(size: int) -> None:
     exchange = _exchange(b"<p>word " * (size // 8) + b"<p>end")
     with closing(ChildReader(Reader(1 << 24, "lycosa"))) as child:
-        parsed = child(exchange, parse_head(exchange.response_head))
+        parsed = child(exchange)
     assert parsed.page is not None
     assert parsed.page.text.endswith("end")

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 
 from lycosa.config.settings import Collection
-from lycosa.core.clock import ManualClock
 from lycosa.core.errors import UrlError
 from lycosa.core.records import Link, UrlId, UrlRow
 from lycosa.crawl.admission.link_gate import AdmissionListener, LinkGate
@@ -16,6 +15,7 @@ from lycosa.frontier.seen.seen_urls import SeenUrls
 from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.keys import Identifier
 from lycosa.url.scope import Admission
+from tests.waiting import ManualClock
 
 DOMAINS = Domains(bundled_suffix_list())
 

@@ -128,7 +128,7 @@ def test_pause_files(tmp_path: Path) -> None:
         "b": "",
         "c": "",
     }
-    assert ManualPauses(SystemClock()).read(storage) == {"a", "b", "c"}
+    assert ManualPauses(storage, SystemClock()).read() == {"a", "b", "c"}
     resume(storage, "a")
     resume(storage, "a")
     assert set(paused(storage)) == {"b", "c"}

@@ -31,7 +31,6 @@ from lycosa.crawl.policy.outcome import FetchOutcome, judge
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
 from lycosa.frontier.scheduler.frontier import Frontier
-from lycosa.http.decode import parse_head
 from lycosa.url.keys import host_key, url_key
 
 NOW = 1_700_000_000_000
@@ -45,7 +44,7 @@ def exchange(status: int, head: str = "", error: str = "", body: bytes = b"") ->
 
 
 def outcome(answer: Exchange, last: bool = False) -> tuple[str, str, bool, int]:
-    verdict = judge(answer, parse_head(answer.response_head), now_ms=NOW, last_attempt=last)
+    verdict = judge(answer, now_ms=NOW, last_attempt=last)
     return verdict.outcome.value, verdict.reason, verdict.host_failed, verdict.wait_ms
 
 
@@ -84,7 +83,7 @@ def test_outcome_of_each_status(status: int, expected: tuple[str, str, bool, int
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_redirects_need_a_location(status: int) -> None:
     answer = exchange(status, "Location: /x\r\n")
-    verdict = judge(answer, parse_head(answer.response_head), now_ms=NOW, last_attempt=False)
+    verdict = judge(answer, now_ms=NOW, last_attempt=False)
     assert (verdict.outcome, verdict.location) == (FetchOutcome.REDIRECT, "/x")
     assert outcome(exchange(status)) == ("later", "bad_redirect", False, 0)
     assert outcome(exchange(status, "Location:  \r\n")) == ("later", "bad_redirect", False, 0)

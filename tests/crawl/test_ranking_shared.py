@@ -11,7 +11,6 @@ from typing import BinaryIO
 import numpy as np
 import pytest
 
-from lycosa.core.clock import ManualClock
 from lycosa.crawl.recrawl import compute_schedule
 from lycosa.crawl.recrawl.compute_schedule import (
     CHANGED,
@@ -23,6 +22,7 @@ from lycosa.crawl.recrawl.compute_schedule import (
 from lycosa.frontier.recrawl.change_rate import RatePrior
 from lycosa.frontier.recrawl.due import Policy, RecrawlRules
 from lycosa.store.workspace import Workspace
+from tests.waiting import ManualClock
 
 RULES = RecrawlRules(policy=Policy.FRESH)
 FRESH_MS = 3_600_000

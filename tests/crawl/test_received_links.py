@@ -8,7 +8,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from lycosa.core.clock import ManualClock
 from lycosa.core.records import Exchange, Request, UrlId, UrlRow
 from lycosa.crawl.admission import remote_links
 from lycosa.crawl.admission.received_links import RECORD_INTERVAL_MS
@@ -24,6 +23,7 @@ from lycosa.store.tables.rows import Row, found_row
 from lycosa.url.keys import Identifier
 from tests.crawl.worker_group import PARTITIONS, WorkerGroup, job
 from tests.servers.synthetic.simulated import SimulatedClock
+from tests.waiting import ManualClock
 
 HOST = "http://x.test"
 

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,13 +21,12 @@ from lycosa.config.reading import parse_config
 from lycosa.config.settings import Config
 from lycosa.core.clock import SystemClock
 from lycosa.core.records import Exchange, Link, Page
-from lycosa.crawl.processing.page_reader import ParsedExchange, ParseFunction, Reader
+from lycosa.crawl.processing.page_mark import PageMark
+from lycosa.crawl.processing.page_reader import ParsedExchange
 from lycosa.crawl.rendering.learning import FIRST_SAMPLES, RenderLearner, RenderPlan, gains
 from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
-from lycosa.http.decode import Headers, parse_head
-from lycosa.page.html.markdown import MarkdownMode
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import AS_ROOT, Crawled, RunCrawl, assert_valid_warc
 from tests.crawl.sessions import LaterClock, collection, work
@@ -284,36 +283,29 @@ def page(text: str = "", links: int = 0) -> Page:
     )
 
 
-def test_rendered_pages_use_the_wrapped_reader(tmp_path: Path) -> None:
-    parsed: list[str] = []
+def test_rendered_pages_are_marked_while_they_are_parsed(tmp_path: Path) -> None:
+    mark = PageMark()
+    marked: list[str] = []
 
-    def wrap(reader: Reader) -> ParseFunction:
-        def parse(
-            exchange: Exchange,
-            headers: Headers,
-            collections: Sequence[str] = (),
-            *,
-            markdown: MarkdownMode | None = None,
-        ) -> ParsedExchange:
-            parsed.append(exchange.url)
-            return reader(exchange, headers, collections, markdown=markdown)
-
-        return parse
+    def read(*_: object, **__: object) -> ParsedExchange:
+        marked.append(mark.url)
+        return ParsedExchange(None)
 
     session = open_session(
         Workspace.open_or_create(str(tmp_path / "w")),
         parse_config("", overrides=AS_ROOT),
         [Job(collection("default", render="auto"), ("http://127.0.0.1:1/",))],
-        SessionOptions(wrap_reader=wrap),
+        SessionOptions(mark=mark),
         command="test",
         clock=SystemClock(),
     )
     with closing(session):
         renders = session.worker.dispatcher._renders
         assert renders is not None
-        exchange = Exchange("http://127.0.0.1:1/", "page", 1, 1, body=b"<p>word", status=200)
-        renders._parse(exchange, parse_head(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"))
-    assert parsed == ["http://127.0.0.1:1/"]
+        session.worker.processor._read = read
+        renders._parse(Exchange("http://127.0.0.1:1/", "page", 1, 1))
+    assert marked == ["http://127.0.0.1:1/"]
+    assert not mark.url
 
 
 def test_gain_is_a_large_increase_of_text_or_links() -> None:

@@ -17,7 +17,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
-from lycosa.core.clock import ManualClock, SystemClock
+from lycosa.core.clock import SystemClock
 from lycosa.core.records import FOLLOWED_KINDS, UrlState
 from lycosa.crawl.recrawl.compute_schedule import CHANGED, FOLDER, Ranker, Solved, rank
 from lycosa.crawl.state.assignment import recrawl_rules
@@ -38,6 +38,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page, path_of
 from tests.crawl.sessions import LaterClock
+from tests.waiting import ManualClock
 
 FRESH = Collection.model_validate({"recrawl": "fresh", "fetches_per_day": 4})
 

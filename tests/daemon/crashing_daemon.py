@@ -15,8 +15,9 @@ import weakref
 
 from lycosa.core.errors import LycosaError
 from lycosa.core.records import Page
+from lycosa.crawl.processing import page_mark
 from lycosa.crawl.processing import page_reader as parse
-from lycosa.daemon import daemon, supervisors
+from lycosa.daemon import daemon
 from tests.crawl import crashing_parser
 
 _parse = crashing_parser.parse.parse_page  # type: ignore[attr-defined]
@@ -47,7 +48,7 @@ if __name__ == "__main__":
     daemon._COLLECTION_INTERVAL_MS = 500
     Cycle()
     if len(sys.argv) > 2:
-        vars(supervisors)["MAX_PAGE_MS"] = int(sys.argv[2])
+        vars(page_mark)["MAX_PAGE_MS"] = int(sys.argv[2])
     try:
         daemon.run(
             daemon.RunOrder(sys.argv[1]), lambda line: print(line, file=sys.stderr, flush=True)

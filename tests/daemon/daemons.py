@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from lycosa.daemon.daemon import live_status
+from lycosa.crawl.session.worker_status import live_status
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Nginx, Server, nginx

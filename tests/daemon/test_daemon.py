@@ -18,9 +18,8 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from lycosa.core.clock import ManualClock
 from lycosa.core.errors import ConfigError
-from lycosa.daemon.daemon import live_status
+from lycosa.crawl.session.worker_status import live_status
 from lycosa.daemon.metrics_port import metrics_served
 from lycosa.daemon.settings_files import SettingsFiles
 from lycosa.store.workspace import Workspace
@@ -28,6 +27,7 @@ from tests.crawl.kills import here
 from tests.daemon.daemons import LIMIT_S, QUICK, Running, collection, daemon, rows, site
 from tests.servers.disks import fill, small_disk
 from tests.servers.nginx import Nginx
+from tests.waiting import ManualClock
 
 CRASHING_DAEMON = Path(__file__).with_name("crashing_daemon.py")
 

@@ -11,7 +11,6 @@ from lycosa.archive.warc.metadata import Revisited
 from lycosa.archive.warc.writer import WarcWriter
 from lycosa.core.records import Exchange, Page, UrlState, Visit, VisitKind
 from lycosa.crawl.processing.page_reader import Reader
-from lycosa.http.decode import parse_head
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers
@@ -94,6 +93,6 @@ def commit(
 
 def _parse(exchange: Exchange, visit: Visit) -> Page:
     assert visit.kind == VisitKind.PAGE
-    page = READER(exchange, parse_head(exchange.response_head)).page
+    page = READER(exchange).page
     assert page is not None
     return page

@@ -12,7 +12,7 @@ import pycurl
 import pytest
 
 from lycosa.config.settings import FetchSettings
-from lycosa.core.clock import ManualClock, SystemClock
+from lycosa.core.clock import SystemClock
 from lycosa.core.errors import ConfigError, FetchError
 from lycosa.core.records import Exchange, Request
 from lycosa.fetch import client, driver, transfer
@@ -34,7 +34,7 @@ from tests.fetch.fetching import (
 from tests.servers.hostile import GOOD_PAGES, HostileServer
 from tests.servers.hostile import server as server
 from tests.servers.nginx import Server, nginx
-from tests.waiting import until
+from tests.waiting import ManualClock, until
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 

@@ -33,7 +33,6 @@ from lycosa.frontier.politeness.delay import (
     BACKOFF_CAP_MS,
     DOMAIN_CAP_MS,
     HOST_BACKOFF_MS,
-    RETRY_AFTER_CAP_MS,
     DelayRules,
     backoff_ms,
     failures_after,
@@ -42,7 +41,7 @@ from lycosa.frontier.politeness.delay import (
 )
 from lycosa.frontier.politeness.latency import MAX_SLOW_DOWN, SLOW_FROM
 from lycosa.frontier.scheduler.frontier import Frontier
-from lycosa.http.fields import ACCEPT_ENCODING, default_fields
+from lycosa.http.fields import ACCEPT_ENCODING, RETRY_AFTER_CAP_MS, default_fields
 from tests.frontier.test_frontier import url_row
 
 

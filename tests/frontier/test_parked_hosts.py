@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
-from lycosa.core.clock import ManualClock
 from lycosa.core.host_row import HostRow
 from lycosa.core.records import Exchange, Request, UrlId, UrlRow, UrlState
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
@@ -30,6 +29,7 @@ from lycosa.frontier.scheduler.strategy import STRATEGIES
 from lycosa.processes.threads import StopFlag
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
+from tests.waiting import ManualClock
 
 Page = tuple[int, int]  # host, number
 Graph = Mapping[Page, Iterable[Page]]
@@ -281,7 +281,7 @@ def test_server_first_visits_every_known_host_before_any_second_visit(
         session = session_of(workspace, web, [collection], hosts=hosts, urls=urls, seeds=pages)
         if resume:
             session.load()
-            session.worker.commit_now()
+            session.worker.commits.now()
             session.claim.release()
             session.close()
             session = session_of(workspace, web, [collection], hosts=hosts, urls=urls)
@@ -409,7 +409,7 @@ def test_two_collections_share_every_fetch_with_small_heads(
             session.crawl.identifier.identify(separate_domains((0, 0))).host_key
         ):
             row.depth = int(row.id.url.rpartition("/p")[2])
-        session.worker.commit_now()
+        session.worker.commits.now()
         session.claim.release()
         session.close()
         crawl(session_of(workspace, web, collections, hosts=1, urls=2, commit_pages=7))

@@ -24,7 +24,6 @@ from lycosa.frontier.politeness.delay import (
     failures_after,
     pause_ms,
     reasons,
-    retry_after_ms,
     transfer_ms,
 )
 from lycosa.frontier.politeness.latency import (
@@ -36,6 +35,7 @@ from lycosa.frontier.politeness.latency import (
     observe,
     slow_down,
 )
+from lycosa.http.fields import retry_after_ms
 
 RULES = DelayRules(delay_ms=1_000, courtesy_factor=10, max_delay_ms=600_000, backoff_ms=5_000)
 LARGE_FACTOR_RULES = DelayRules(delay_ms=0, courtesy_factor=100, max_delay_ms=600_000)

@@ -46,7 +46,6 @@ all_rules = st.builds(
     daily_at=st.integers(0, 1439),
     threshold=st.one_of(st.just(0.0), st.floats(1e-9, 1e3)),
     default_rate=st.floats(1e-3, 10),
-    longest_ms=st.one_of(st.none(), st.integers(10**7, 10**11)),
     gone_first_ms=st.integers(10**6, 10**8),
     gone_longest_ms=st.integers(10**8, 10**10),
     once_since_ms=st.one_of(st.none(), times),
@@ -200,7 +199,6 @@ def test_fresh_policy() -> None:
     assert plain is not None
     assert (wait(importance=20.0) or 0) < plain  # more important
     assert wait(change_rate=100.0) is None  # changes too fast
-    assert wait(replace(fresh, longest_ms=30 * DAY_MS), change_rate=100.0) == 30 * DAY_MS
     assert wait(replace(fresh, threshold=1e-12)) == fresh.shortest_ms
     assert wait(claim=0.9) == fresh.shortest_ms
     assert (wait(silence=0.5) or 0) == pytest.approx(2 * plain, abs=2)
@@ -305,7 +303,6 @@ def test_importance() -> None:
         {"daily_at": 1440},
         {"daily_at": -1},
         {"default_rate": 0.0},
-        {"longest_ms": 1},
         {"gone_longest_ms": 1},
         {"failed_longest_ms": 1},
         {"gone_first_ms": 0},

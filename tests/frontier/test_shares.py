@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
-from lycosa.core.clock import ManualClock
 from lycosa.core.host_row import HostRow
 from lycosa.core.records import UrlId, UrlRow
 from lycosa.crawl.session.session import SessionOptions, open_session
@@ -27,6 +26,7 @@ from lycosa.frontier.scheduler.queue import CollectionOrder
 from lycosa.frontier.scheduler.strategy import STRATEGIES, Strategy
 from lycosa.store.workspace import Workspace
 from tests.frontier.test_parked_hosts import Page, Web, separate_domains
+from tests.waiting import ManualClock
 
 _MINUTE_MS = 60_000
 

@@ -65,11 +65,10 @@ class Crawl:
             return TrapRule.QUERY_PERMUTATION
         if signature:
             self._signatures.add(signature)
-        verdict = groups.verdict(path)
-        if verdict.admit:
-            return ""
-        groups.count(verdict.rule)
-        return verdict.rule
+        rule = groups.refuses(path)
+        if rule:
+            groups.count(rule)
+        return rule
 
     def _visit(self, url: str, path: str, groups: HostTrapDetector) -> Iterator[str]:
         answer = self._fetch(url)

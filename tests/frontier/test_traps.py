@@ -41,9 +41,8 @@ def visit(
     groups: HostTrapDetector, path: str, text: str, title: str = "", *, by_line: bool = True
 ) -> bool:
     """Fetch a page if its groups allow it; return whether it was fetched."""
-    verdict = groups.verdict(path)
-    if not verdict.admit:
-        groups.count(verdict.rule)
+    if rule := groups.refuses(path):
+        groups.count(rule)
         return False
     groups.observe(
         path,
@@ -152,7 +151,7 @@ def test_probes_find_real_pages_in_the_group_of_a_trap() -> None:
         fetch_count(groups, [(f"/all/x{number}", SAME) for number in range(100)])
         <= MAX_FETCHES_ORDINARY
     )
-    assert not groups.verdict("/all/real").admit
+    assert groups.refuses("/all/real")
     for number in range(PROBE_AFTER * 2):
         visit(groups, f"/other/{number}x", prose(number))
     assert visit(groups, "/all/real-1", prose("real 1"))
@@ -170,23 +169,17 @@ def test_probes_of_an_endless_trap_are_bounded() -> None:
         fetch_count(groups, [(f"/all/x{number}", SAME) for number in range(20_000)])
         <= MAX_FETCHES_ORDINARY + MAX_PROBES
     )
-    verdict = groups.verdict("/all/x")
-    assert (verdict.admit, verdict.rule, verdict.group, verdict.share) == (
-        False,
-        "near_identical",
-        "/all/*",
-        0.0,
-    )
+    assert groups.refuses("/all/x") == "near_identical"
 
 
 def test_proven_subgroup_is_admitted_in_a_stopped_group() -> None:
     groups = HostTrapDetector(has_stopped=True)
     groups.groups["/a/"] = TrapGroup(0, rule=PrefixRule.NEAR_IDENTICAL, stopped_at=0)
     groups.groups["/a/b/*"] = TrapGroup(novel=PROVEN - 1)
-    assert not groups.verdict("/a/b/c").admit
+    assert groups.refuses("/a/b/c")
     groups.groups["/a/b/*"].novel = PROVEN
-    assert groups.verdict("/a/b/c").admit
-    assert not groups.verdict("/a/d/c").admit
+    assert not groups.refuses("/a/b/c")
+    assert groups.refuses("/a/d/c")
 
 
 def test_soft_404_pages_are_detected_by_text_and_title() -> None:
@@ -204,7 +197,7 @@ def test_soft_404_pages_are_detected_by_text_and_title() -> None:
             f"/lost/y{number}",
             ObservedPage(simhash=7, text_digest=number, text_length=90, title="404 Not Found"),
         )
-        titled.verdict(f"/lost/y{number}")
+        titled.refuses(f"/lost/y{number}")
     assert PrefixRule.SOFT_404 not in titled.refused
     assert (
         titled.observe(
@@ -335,8 +328,8 @@ def test_groups_are_restored_from_stored_counters() -> None:
     assert counters["session_id"] == 1
     assert counters["stopped:near_identical:/all/*"] + counters["near_identical"] == 60
     again = HostTrapDetector.from_counters(counters)
-    assert not again.verdict("/all/y").admit
-    assert again.verdict("/some/y").admit
+    assert again.refuses("/all/y")
+    assert not again.refuses("/some/y")
     assert again.counters() == counters
 
 
@@ -356,7 +349,7 @@ def _refused(
     groups = HostTrapDetector()
     refused = []
     for path in paths:
-        if not groups.verdict(path).admit:
+        if groups.refuses(path):
             refused.append(path)
             continue
         payload = (site.root / path[1:]).read_bytes()

@@ -258,7 +258,7 @@ def test_a_focused_crawl_keeps_the_politeness_rules(tmp_path: Path) -> None:
         HuntOrder(str(tmp_path / "w"), config, request, index=False),
         HuntEnvironment(clock=clock, fetcher=fetcher),
     )
-    assert report.pages > 100
+    assert report["pages"] > 100
     assert len({each.host for each in log}) > 20
     unseen, repeated = without_visit(tmp_path / "w", log)
     assert repeated == {}

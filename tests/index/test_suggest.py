@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lycosa.core.clock import ManualClock
 from lycosa.core.errors import WorkspaceError
 from lycosa.index.indexer import Indexer
 from lycosa.index.suggest import file as suggest_file
@@ -34,6 +33,7 @@ from lycosa.index.suggest.writer import PHRASES, WORDS, _starts, write
 from lycosa.store.exclusion.exclusions import parse_rule
 from lycosa.store.exclusion.purge import exclude
 from tests.index.corpus import FIRST_AT, Corpus, index_settings, page
+from tests.waiting import ManualClock
 
 INFO = SuggestInfo(1, 2, 3)
 

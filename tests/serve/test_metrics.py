@@ -14,7 +14,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lycosa.cluster.status import FILE
 from lycosa.commands.inspection.status import workspace_status
-from lycosa.core.clock import ManualClock
 from lycosa.core.units import format_time
 from lycosa.crawl.session.worker_status import write_live
 from lycosa.daemon.metrics import CONTENT_TYPE, Measured, Meter, metrics_text
@@ -24,6 +23,7 @@ from lycosa.store.compaction.compact import compact
 from lycosa.store.workspace import Workspace
 from tests.serve.client import Client
 from tests.store.builders import commit_pages
+from tests.waiting import ManualClock
 
 NOW_MS = 1_790_000_000_000
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.core.clock import ManualClock
 from lycosa.store.log.claim import Claim
 from lycosa.store.workspace import Workspace
 from tests.store.locations import locations, storage
+from tests.waiting import ManualClock
 
 __all__ = ["locations", "storage"]
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.core.clock import ManualClock
 from lycosa.core.errors import ClaimLost, UsageError, WorkspaceError
 from lycosa.store.log.claim import Claim, OrphanArchive
 from lycosa.store.log.entry import (
@@ -29,6 +28,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, commit_urls, url_buffers
 from tests.store.racing import FakeBuffer
+from tests.waiting import ManualClock
 
 
 def leave_orphan(workspace: Workspace, worker: str, partitions: list[int] | None = None) -> str:

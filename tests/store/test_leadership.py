@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.core.clock import ManualClock, SystemClock
+from lycosa.core.clock import SystemClock
 from lycosa.core.errors import OwnedError
 from lycosa.store.coordination import owner
 from lycosa.store.coordination.leadership import (
@@ -35,7 +35,7 @@ from lycosa.store.coordination.leadership import (
 from lycosa.store.coordination.owner import NOTE as OWNER_NOTE
 from lycosa.store.coordination.owner import TOUCH_INTERVAL_MS, own
 from lycosa.store.workspace import Workspace
-from tests.waiting import run_concurrently
+from tests.waiting import ManualClock, run_concurrently
 
 TIMING = Timing(hold=1_500, reassign=3_000)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.core.clock import ManualClock
 from lycosa.core.errors import ClaimLost, UsageError, WorkspaceError
 from lycosa.core.units import format_time
 from lycosa.store.compaction.compact import compact
@@ -26,6 +25,7 @@ from lycosa.store.storage.local import LocalStorage
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, commit_urls
+from tests.waiting import ManualClock
 
 NOW = 1_700_000_000_000
 LATER = NOW + 400 * 365 * DAY_MS  # later than the modification times of all files

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.core.clock import ManualClock
 from lycosa.core.records import UrlId, UrlRow
 from lycosa.store.compaction.compact import compact
 from lycosa.store.compaction.plan import (
@@ -39,6 +38,7 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, commit_urls, identify
 from tests.store.facts import facts, same
+from tests.waiting import ManualClock
 
 NOW = 4_000_000_000_000
 """Later than the modification times of all files that a test writes."""

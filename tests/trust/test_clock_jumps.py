@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.core.clock import ClockStep, ManualClock, SystemClock
+from lycosa.core.clock import ClockStep, SystemClock
 from lycosa.core.host_row import RobotsEntry
 from lycosa.core.records import Exchange
 from lycosa.crawl.policy.robots_cache import RobotsCache
@@ -32,6 +32,7 @@ from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
 from tests.servers.system import require_file
 from tests.uptime.world import FINE, REFUSED, Answer, World, monitor
+from tests.waiting import ManualClock
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -16,7 +16,7 @@ from lycosa.commands.maintenance.exclude import exclude_and_purge
 from lycosa.config.monitor import Monitor
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Config
-from lycosa.core.clock import ManualClock, SystemClock
+from lycosa.core.clock import SystemClock
 from lycosa.core.errors import ConfigError, FetchError, UsageError
 from lycosa.core.records import CHECKS, Exchange, Visit, VisitKind
 from lycosa.crawl.session.session import SessionOptions, open_session
@@ -32,6 +32,7 @@ from tests.crawl.kills import here, lycosa
 from tests.daemon.daemons import collection, daemon, site
 from tests.servers.certificates import make_certificate
 from tests.servers.controllable_server import ControllableServer, expired_certificate
+from tests.waiting import ManualClock
 
 LIMIT_S = 60.0
 QUICK = {"every": "1s", "timeout": "5s", "confirm_after": "200ms", "pause": 0}
@@ -292,7 +293,7 @@ def test_a_journal_left_by_a_kill_after_a_commit_is_not_applied_again(
         session.crawl.buffer.batch.add_check(
             Exchange(identity.url, VisitKind.CHECK, at, 5, status=200), visit
         )
-        session.worker.commit_now()
+        session.worker.commits.now()
         session.claim.release()
         session.close()
     rows = LiveTables(workspace).scan("visits").collect()

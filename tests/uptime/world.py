@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from lycosa.config.monitor import Monitor
-from lycosa.core.clock import ManualClock
 from lycosa.core.records import Exchange, UrlId, Visit, VisitKind
 from lycosa.crawl.policy.host_delay import CheckPace
 from lycosa.fetch.check import Check, CheckRunner
@@ -22,6 +21,7 @@ from lycosa.uptime.checker import Checker, CheckerHooks
 from lycosa.uptime.notifications import OutageNotifier
 from lycosa.uptime.outages import Event, NetworkOutage, Outage, OutageDetector, authority
 from lycosa.url.keys import host_key, url_key
+from tests.waiting import ManualClock
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
 TARGET = "file /notices"

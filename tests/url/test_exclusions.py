@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.core.clock import ManualClock
 from lycosa.core.errors import ConfigError, UrlError
 from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.exclusions import (
@@ -25,6 +24,7 @@ from lycosa.url.normalise import normalise
 from lycosa.url.scope import hostname
 from tests.servers.sites import require_sites
 from tests.url.strategies import absolute
+from tests.waiting import ManualClock
 
 DOMAINS = Domains(bundled_suffix_list())
 

@@ -19,7 +19,7 @@ from lycosa.core.records import Exchange, VisitKind
 from lycosa.crawl.documents.pool import DocumentPool, document_limits
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.fetch.robots_txt import product_token
-from lycosa.http.decode import decode_with, parse_head
+from lycosa.http.decode import content_type_of, decode_body
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.page.media import MediaFormat, format_of
@@ -173,10 +173,9 @@ class Versions:
             return stored
         source, response = self._response(captures, capture)
         exchange = self._exchange(source, response)
-        headers = parse_head(exchange.response_head)
         is_document = exchange.body and not exchange.rendered and self._documents.wants(exchange)
         with self._reading if is_document else nullcontext():
-            page = self._reader(exchange, headers, markdown=markdown).page
+            page = self._reader(exchange, markdown=markdown).page
         if page is None:
             return CaptureTexts("", "", "", "")
         return CaptureTexts(page.title, page.main_text, page.text, page.markdown)
@@ -272,7 +271,6 @@ class Versions:
 
 
 def _version(capture: Capture, source: Capture, exchange: Exchange, max_decoded: int) -> Version:
-    headers = parse_head(exchange.response_head)
     if exchange.rendered:
         return Version(
             capture,
@@ -284,8 +282,8 @@ def _version(capture: Capture, source: Capture, exchange: Exchange, max_decoded:
             cut=False,
             rendered=True,
         )
-    decoded = decode_with(exchange, headers, max_decoded)
-    content_type = headers.get("content-type") or ""
+    decoded = decode_body(exchange, max_decoded)
+    content_type = content_type_of(exchange)
     show, media_type = shown_as(content_type, decoded.payload)
     return Version(
         capture,

@@ -23,7 +23,7 @@ from lycosa.cluster.quota_leases import PageBudget
 from lycosa.cluster.walking_shared import WalkOrder
 from lycosa.cluster.worker_supervision import WorkerSupervision
 from lycosa.config.settings import Config
-from lycosa.core.clock import Clock
+from lycosa.core.clock import Clock, Interval
 from lycosa.core.errors import OwnedError
 from lycosa.crawl.session.worker_status import WorkerStatus
 from lycosa.crawl.state.task import Job
@@ -69,7 +69,7 @@ class Cluster:
         self._engine = engine
         self._workspace = workspace
         self._clock = clock
-        self._next_report_ms = 0
+        self._reports = Interval(clock, _REPORT_EVERY_MS)
         self._stop = self._failure = ""
         self._report = report
         self.identity = options.identity or f"{socket.gethostname()}-{secrets.token_hex(8)}"
@@ -128,11 +128,9 @@ class Cluster:
         Raises:
             OwnedError: another cluster uses this workspace; and errors of `WorkerSupervision.tick`.
         """
-        now = self._clock.monotonic_ms()
         self._poll.tick()
-        self.supervision.tick(now)
-        if now >= self._next_report_ms:
-            self._next_report_ms = now + _REPORT_EVERY_MS
+        self.supervision.tick(self._clock.monotonic_ms())
+        if self._reports.is_due():
             self.coordinator.send("nodes", [asdict(node) for node in self.supervision.nodes])
             if self._stop:
                 self.coordinator.send("stop", self._stop)

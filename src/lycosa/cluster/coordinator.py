@@ -57,7 +57,6 @@ class CoordinatorPlan:
     expected: int = 1
     budgets: Sequence[PageBudget] = ()
     ends: bool = False
-    settle_ms: int = SETTLE_MS
 
 
 class Coordinator:
@@ -83,7 +82,6 @@ class Coordinator:
         self._leadership = leadership
         self._expected = plan.expected
         self._ends = plan.ends
-        self._settle_ms = plan.settle_ms
         self._lock = threading.Lock()
         self._number = leadership.epoch * _NUMBERS
         self._assigns_from = leadership.assigns_from
@@ -340,7 +338,7 @@ class Coordinator:
             return
         if not self._distributed:
             first = self._first_join if self._first_join is not None else now
-            if len(active) < self._expected and now - first < self._settle_ms:
+            if len(active) < self._expected and now - first < SETTLE_MS:
                 return
             self._distributed, self._distributed_at = True, now
         self._deliver(active, now)

@@ -18,7 +18,7 @@ from typing import Any
 
 from lycosa.cluster.coordinator import Coordinator, CoordinatorPlan
 from lycosa.config.settings import ClusterSettings
-from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.clock import Clock, Interval, SystemClock
 from lycosa.core.errors import LycosaError
 from lycosa.core.units import format_duration, format_time
 from lycosa.crawl.membership import Ping, PingReply
@@ -70,7 +70,7 @@ class CoordinatorService:
         self._stop = ""  # argument of `stop`, perhaps before this process leads
         self._nodes: list[dict[str, Any]] = []
         self._failure = ""
-        self._next_write = 0
+        self._writes = Interval(self._clock, _WRITE_EVERY_MS)
         self._closing = threading.Event()
         self._thread = start_thread(self._work, name="coordinator", on_error=OnError.END_PROCESS)
 
@@ -155,9 +155,7 @@ class CoordinatorService:
         if self._coordinator is None:
             self._coordinator = self._begin(leadership)
         self._coordinator.tick()
-        now = self._clock.monotonic_ms()
-        if leadership.holds and now >= self._next_write:
-            self._next_write = now + _WRITE_EVERY_MS
+        if leadership.holds and self._writes.is_due():
             self._write()
 
     def _slowness(self, passed_ms: int) -> str:

@@ -42,9 +42,6 @@ class Remote(Protocol):
     @property
     def name(self) -> str: ...
 
-    @property
-    def node(self) -> str: ...
-
     def ask(self, method: str, *arguments: Any, timeout_s: float) -> Any:
         """Call a method and return its result, or raise its exception.
 

@@ -15,17 +15,16 @@ import signal
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 from lycosa.cluster.engine import Remote, Unreachable
 from lycosa.cluster.walking_shared import WalkOrder, join_walk
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.errors import ClaimLost, LycosaError, StorageError, UsageError
-from lycosa.core.system_errors import is_disk_full
+from lycosa.core.errors import ClaimLost, LycosaError, StorageError
 from lycosa.core.units import format_time
 from lycosa.crawl.membership import Lease, Ping, PingReply
-from lycosa.crawl.processing.page_mark import MAX_PAGE_MS, MarkingReader, PageMark
+from lycosa.crawl.processing.page_mark import HangDetector, PageMark
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.session.worker_status import (
     CrawlPause,
@@ -38,8 +37,7 @@ from lycosa.crawl.session.worker_status import (
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.state.waiting import left_for_later
-from lycosa.processes.children import ChildReport, ReportKind
-from lycosa.processes.disk import DiskSpace
+from lycosa.processes.children import ChildReport, failure_of
 from lycosa.processes.memory import collect_session, tune_memory
 from lycosa.processes.threads import OnError, start_thread
 from lycosa.store.workspace import Workspace
@@ -74,7 +72,6 @@ class MemberStatus:
     """State of a worker. `worker`: name of this process; `failure`: why it ended unrequested."""
 
     worker: str
-    pid: int
     ended: bool
     worker_status: WorkerStatus
     failure: ChildReport | None = None
@@ -106,7 +103,7 @@ class ClusterWorker:
         self._rate = Rate(self._clock)
         self._idle = False
         self._mark = PageMark()
-        self._reads = (0, 0)  # number of the page that is read, and since when
+        self._hang_detector = HangDetector(self._mark)
         self.name = f"{order.name}-{os.getpid()}-{secrets.token_hex(3)}"
         # without pings the partitions would be reassigned while this process still works
         start_thread(self._ping, name="ping", on_error=OnError.END_PROCESS)
@@ -116,19 +113,12 @@ class ClusterWorker:
     def _workspace(self) -> Workspace:  # opened by `_work`, which repeats it if storage fails
         return Workspace.open(self._order.location)
 
-    @cached_property
-    def _room(self) -> DiskSpace:
-        here = self._workspace.storage
-        folder = here.root if here.on_disk else here.scratch_dir()
-        return DiskSpace(folder, self._order.config.run.disk_reserve)
-
     # -- called by the driver
     # ------------------------------------------------------------
 
     def status(self) -> MemberStatus:
         return MemberStatus(
             self.name,
-            os.getpid(),
             self._ended.is_set(),
             self._worker_status,
             self._failure,
@@ -154,7 +144,8 @@ class ClusterWorker:
         interval_s = self._settings.ping_interval / 1000
         timeout_s = max(2 * interval_s, 0.5)
         while not self._ended.is_set():
-            self._die_if_hung()
+            if self._hang_detector.hangs(self._clock.monotonic_ms()):
+                os.kill(os.getpid(), signal.SIGKILL)
             sent = self._lease.sending()
             soon = False
             try:
@@ -177,13 +168,14 @@ class ClusterWorker:
         answer_number = self._lease.acknowledged
         with self._lock:
             session, claim, intent, ready = self._session, self._claim, self._intent, self._ready
-        idle, head, waiting, extra = False, 0, {}, {}
+        idle, head, waiting, extra, committed = False, 0, {}, {}, {}
         granted = dict(self._lease.granted(claim))
         if session is not None and ready:
             idle, head = session.worker.idle()
             waiting = session.worker.waiting_by_partition()
         if session is not None:
             extra = session.worker.quota.added()
+            committed = {name: session.claim.counted[f"pages.{name}"] for name in extra}
         return Ping(
             self.name,
             self._order.node,
@@ -197,6 +189,7 @@ class ClusterWorker:
             {**figures([self._worker_status]), "pid": os.getpid()},
             acknowledged=answer_number,
             ready=ready,
+            committed=committed,
             leaving=self._leaving or self._ended.is_set(),
             fetched=self._worker_status.progress.pages,
         )
@@ -212,13 +205,6 @@ class ClusterWorker:
             session = self._session
         if session is not None:
             session.worker.stop()
-
-    def _die_if_hung(self) -> None:
-        number, now = self._mark.number, self._clock.monotonic_ms()
-        if number != self._reads[0] or not self._mark.url:
-            self._reads = (number, now)
-        elif now - self._reads[1] >= MAX_PAGE_MS:
-            os.kill(os.getpid(), signal.SIGKILL)
 
     # -- the thread that works
     # ------------------------------------------------------------
@@ -238,12 +224,7 @@ class ClusterWorker:
                 else:
                     self._ended.wait(_LOOK_S)
         except Exception as error:  # noqa: BLE001 - reported to the driver, which decides
-            self._failure = ChildReport(
-                _report_kind(error),
-                str(error)
-                if isinstance(error, LycosaError)
-                else f"{type(error).__name__}: {error}",
-            )
+            self._failure = failure_of(error)
         finally:
             self._ended.set()
             self._wake.set()
@@ -253,7 +234,13 @@ class ClusterWorker:
 
     def _hold(self, partitions: frozenset[int]) -> None:
         """Run one session: claim, load, fetch, commit, release. A lost claim is no failure."""
-        rest = CrawlPause(self._order.jobs, self._room, self._clock, scheduled=not self._order.ends)
+        rest = CrawlPause(
+            self._order.jobs,
+            self._workspace.storage,
+            self._order.config,
+            self._clock,
+            scheduled=not self._order.ends,
+        )
         session = open_session(
             self._workspace,
             self._order.config,
@@ -264,7 +251,7 @@ class ClusterWorker:
                 partitions=partitions,
                 worker=self.name,
                 lease=self._lease,
-                wrap_reader=partial(MarkingReader, mark=self._mark),
+                mark=self._mark,
             ),
             command=self._order.command,
             clock=self._clock,
@@ -332,9 +319,3 @@ class ClusterWorker:
 
     def _committed(self, entry: int) -> None:
         self._last_commit = (entry, format_time(self._clock.now_ms()))
-
-
-def _report_kind(error: Exception) -> ReportKind:
-    if is_disk_full(error):
-        return ReportKind.DISK
-    return ReportKind.USAGE if isinstance(error, UsageError) else ReportKind.FAILED

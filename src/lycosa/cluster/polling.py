@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from lycosa.cluster.engine import Unreachable
-from lycosa.core.clock import Clock
+from lycosa.core.clock import Clock, Interval
 
 Answer = TypeVar("Answer")
 
@@ -23,10 +23,9 @@ class Poll(Generic[Answer]):
         self, ask: Callable[[], Answer], every_ms: int, threads: ThreadPoolExecutor, clock: Clock
     ) -> None:
         self._ask = ask
-        self._every_ms = every_ms
+        self._interval = Interval(clock, every_ms)
         self._threads = threads
         self._clock = clock
-        self._next = 0
         self._asking: Future[Answer] | None = None
         self.answer: Answer | None = None
         self.answered_ms = clock.monotonic_ms()
@@ -50,7 +49,6 @@ class Poll(Generic[Answer]):
                 return  # the threads are shut down
             except Unreachable as error:
                 self.error = str(error)
-        if now >= self._next:
-            self._next = now + self._every_ms
+        if self._interval.is_due():
             with suppress(RuntimeError):  # the threads are shut down
                 self._asking = self._threads.submit(self._ask)

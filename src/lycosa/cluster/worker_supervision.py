@@ -271,23 +271,11 @@ class WorkerSupervision:
                 "restarted on another node"
             )
             return
-        self._count_death(place, now)
+        count_death(place.deaths, now, self._settings, self.failure)
         self._report(
             f"{self.failure}; restarting it ({len(place.deaths)} of "
             f"{self._settings.restarts} restarts)"
         )
-
-    def _count_death(self, place: WorkerSlot, now: int) -> None:
-        place.deaths.append(now)
-        while place.deaths[0] < now - self._settings.window:
-            place.deaths.popleft()
-        if len(place.deaths) > self._settings.restarts:
-            raise WorkError(
-                f"workers died {len(place.deaths)} times in "
-                f"{format_duration(self._settings.window)}, more than run.restarts "
-                f"({self._settings.restarts}) allows. Last failure: {self.failure}. No data is "
-                "lost: fix the cause and start again"
-            )
 
     def _remove(self, place: WorkerSlot) -> None:
         self.ended += place.former
@@ -350,4 +338,21 @@ class WorkerSupervision:
         self._report(
             f"node {empty[0].name} joined the cluster: worker {place.name} stops, and a new "
             "worker starts on that node"
+        )
+
+
+def count_death(deaths: deque[int], now: int, settings: RunSettings, failure: str) -> None:
+    """Record the death of a worker among the recent ones. `now`: monotonic ms.
+
+    Raises:
+        WorkError: there were more than `run.restarts` in `run.window`.
+    """
+    deaths.append(now)
+    while deaths[0] < now - settings.window:
+        deaths.popleft()
+    if len(deaths) > settings.restarts:
+        raise WorkError(
+            f"the worker died {len(deaths)} times in {format_duration(settings.window)}, more than "
+            f"run.restarts ({settings.restarts}) allows. Last failure: {failure}. No data is lost: "
+            "fix the cause and start again"
         )

@@ -26,6 +26,26 @@ class SystemClock:
         return time.monotonic_ns() // 1_000_000
 
 
+class Interval:
+    """Limits how often something is done. Not thread-safe.
+
+    `first_ms`: time until the first time.
+    """
+
+    def __init__(self, clock: Clock, every_ms: int, first_ms: int = 0) -> None:
+        self._clock = clock
+        self._every_ms = every_ms
+        self._next = clock.monotonic_ms() + first_ms
+
+    def is_due(self) -> bool:
+        """Return whether the interval is over; if so, the next one begins."""
+        now = self._clock.monotonic_ms()
+        if now < self._next:
+            return False
+        self._next = now + self._every_ms
+        return True
+
+
 class ClockStep:
     """Detects that the date of a clock was set back. Not thread-safe."""
 
@@ -41,19 +61,3 @@ class ClockStep:
             return 0  # the process was suspended between the two readings
         back, self._offset = self._offset - offset, offset
         return back if back >= _STEP_MS else 0
-
-
-class ManualClock:
-    """A clock that moves only on request, for tests and simulations."""
-
-    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
-        self._now = start_ms
-
-    def now_ms(self) -> int:
-        return self._now
-
-    def monotonic_ms(self) -> int:
-        return self._now
-
-    def advance(self, milliseconds: int) -> None:
-        self._now += milliseconds

@@ -75,11 +75,10 @@ def in_utc(moment: datetime) -> datetime:
     return moment if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-def single_text(name: str, value: object) -> str:
-    """Return a text. Raises UsageError."""
+def single_text(name: str, value: object) -> None:
+    """Raise UsageError for a value that is not text."""
     if not isinstance(value, str):
         raise UsageError(f"{name}: {value!r} is not text")
-    return value
 
 
 def texts(name: str, values: Iterable[object]) -> tuple[str, ...]:

@@ -150,7 +150,7 @@ class Worker:
         self._moved = self.dispatcher.start_due(now)
         for exchange in self._wait():
             self.dispatcher.finish(exchange)
-        self.commit_if_due()
+        self.commits.if_due()
         self._observe(clock.monotonic_ms())
 
     def end(self, ended: str) -> Progress:
@@ -296,16 +296,8 @@ class Worker:
             for exchange in self._fetcher.wait(100):
                 self.dispatcher.finish(exchange)
         self._fetcher.leave()
-        self.commit_now()
-        self._observe(self._last_observed + _OBSERVE_MS + 1)
-
-    def commit_if_due(self) -> None:
-        """Commit the batch if it is large or old enough."""
-        self.commits.if_due()
-
-    def commit_now(self) -> None:
-        """Commit the batch, and wait until it is on disk."""
         self.commits.now()
+        self._observe(self._last_observed + _OBSERVE_MS + 1)
 
     def _observe(self, now: int) -> None:
         if now - self._last_observed < _OBSERVE_MS:

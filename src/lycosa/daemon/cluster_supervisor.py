@@ -11,7 +11,7 @@ from lycosa.cluster.cluster import Cluster, ClusterOptions
 from lycosa.cluster.engine import Engine
 from lycosa.cluster.quota_leases import PageBudget
 from lycosa.config.settings import RunSettings
-from lycosa.core.clock import Clock
+from lycosa.core.clock import Clock, Interval
 from lycosa.core.errors import LycosaError
 from lycosa.core.units import format_time, number_of
 from lycosa.crawl.session.planning import CrawlPlan
@@ -48,7 +48,7 @@ class ClusterSupervisor:
         self._kill_at: int | None = None  # when it is killed; None: it was not stopped
         self._plan: CrawlPlan | None = None  # of the running cluster
         self._since = ""
-        self._next_live = 0
+        self._live_writes = Interval(clock, LIVE_EVERY_MS)
         self._state = state
         self.child: Cluster | None = None
         self.proven: CrawlPlan | None = None
@@ -89,8 +89,7 @@ class ClusterSupervisor:
         if cluster.working:
             self.proven = self._plan
         self.failure = cluster.failure
-        if now >= self._next_live:
-            self._next_live = now + LIVE_EVERY_MS
+        if self._live_writes.is_due():
             self._write_live(cluster, plan)
 
     def hold(self, now: int, settings: RunSettings) -> None:

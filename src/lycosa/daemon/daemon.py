@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from lycosa.cluster.engine import Engine
-from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.clock import Clock, Interval, SystemClock
 from lycosa.core.errors import (
     ConfigError,
     LycosaError,
@@ -28,10 +28,15 @@ from lycosa.core.errors import (
 )
 from lycosa.core.units import format_time, number_of
 from lycosa.crawl.session.planning import CrawlPlan
-from lycosa.crawl.session.worker_status import COMMAND, FILE, LIVE_EVERY_MS, write_live
-from lycosa.crawl.session.worker_status import live_status as live_status
+from lycosa.crawl.session.worker_status import (
+    COMMAND,
+    FILE,
+    LIVE_EVERY_MS,
+    workspace_disk,
+    write_live,
+)
 from lycosa.daemon.cluster_supervisor import ClusterSupervisor
-from lycosa.daemon.settings_files import SettingsFiles, workspace_disk
+from lycosa.daemon.settings_files import SettingsFiles
 from lycosa.daemon.supervisors import (
     KILL_SHARE,
     HuntSupervisor,
@@ -128,7 +133,9 @@ class Daemon:
         self._state = workspace.state()
         self._upkeep = self._make_upkeep()
         self._disk_space = workspace_disk(workspace.storage, plan.config)
-        self._next_space_check = self._next_live = self._next_collection = 0
+        self._space_checks = Interval(clock, _SPACE_CHECK_MS)
+        self._live_writes = Interval(clock, LIVE_EVERY_MS)
+        self._collections = Interval(clock, _COLLECTION_INTERVAL_MS)
         self._worker: WorkerSupervisor | ClusterSupervisor = (
             WorkerSupervisor(workspace.root, report)
             if order.engine is None
@@ -176,8 +183,7 @@ class Daemon:
         now = self._clock.monotonic_ms()
         with suppress(OSError):  # a full disk pauses the crawl below
             self._owner.touch()
-        if now >= self._next_space_check:
-            self._next_space_check = now + _SPACE_CHECK_MS
+        if self._space_checks.is_due():
             self._check_disk_space()
         try:
             self._read_storage(now)
@@ -193,11 +199,9 @@ class Daemon:
         self._index.tick(now, self._plan.config.index, has_space=self._disk_space.enough)
         with suppress(OSError):
             self._upkeep.tick(has_space=self._disk_space.enough)
-        if now >= self._next_collection:
-            self._next_collection = now + _COLLECTION_INTERVAL_MS
+        if self._collections.is_due():
             collect_garbage()
-        if self._worker.child is None and now >= self._next_live:
-            self._next_live = now + LIVE_EVERY_MS
+        if self._worker.child is None and self._live_writes.is_due():
             self._write_live()
 
     def _read_storage(self, now: int) -> None:
@@ -341,18 +345,15 @@ class LogMessages:
     def __init__(self, workspace: Workspace, report: Callable[[str], None], clock: Clock) -> None:
         self._workspace = workspace
         self._report = report
-        self._clock = clock
         self._head = workspace.state().head
-        self._next_look = 0
-        self._next_commits = 0
+        self._looks = Interval(clock, _LOG_EVERY_MS)
+        self._commit_reports = Interval(clock, _COMMITS_EVERY_MS)
         self._commits = self._pages = self._visits = 0
 
     def tick(self) -> None:
         """Report new entries; call it often. Raises WorkspaceError if the log is damaged."""
-        now = self._clock.monotonic_ms()
-        if now < self._next_look:
+        if not self._looks.is_due():
             return
-        self._next_look = now + _LOG_EVERY_MS
         try:
             entries = self._workspace.log.entries(self._head)
         except EntriesGone:
@@ -360,8 +361,7 @@ class LogMessages:
             return
         for entry in entries:
             self._report_entry(entry)
-        if self._commits and now >= self._next_commits:
-            self._next_commits = now + _COMMITS_EVERY_MS
+        if self._commits and self._commit_reports.is_due():
             self.report_commits()
 
     def report_commits(self) -> None:

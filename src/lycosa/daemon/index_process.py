@@ -12,7 +12,7 @@ from types import FrameType
 from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import LycosaError, OwnedError
 from lycosa.index.indexer import Indexer
-from lycosa.processes.children import ReportKind
+from lycosa.processes.children import ReportKind, failure_of
 from lycosa.processes.memory import collect_garbage, give_back, tune_memory
 from lycosa.processes.threads import StopFlag
 
@@ -35,8 +35,7 @@ def follow(report: Callable[..., None], root: str, settings: IndexSettings) -> N
         with contextlib.closing(Indexer(root, settings, release_memory=give_back)) as indexer:
             _follow(indexer, ending, report, settings)
     except (LycosaError, OSError) as error:
-        kind = "" if isinstance(error, LycosaError) else f"{type(error).__name__}: "
-        report(ReportKind.FAILED, f"{kind}{error}")
+        report(ReportKind.FAILED, failure_of(error).text)
         raise SystemExit(1) from None
 
 

@@ -9,12 +9,11 @@ from typing import Any
 
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Config
-from lycosa.core.clock import Clock
+from lycosa.core.clock import Clock, Interval
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.planning import CrawlPlan, make_plan
 from lycosa.crawl.session.workspace_config import read_settings
-from lycosa.processes.disk import DiskSpace
-from lycosa.store.storage.storage import Storage, open_storage
+from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import CONFIGURATION
 
 _POLL_MS = 1_000
@@ -34,8 +33,7 @@ class SettingsFiles:
         self.source = os.path.join(root, CONFIGURATION)
         self._collections = collections
         self._overrides = overrides
-        self._clock = clock
-        self._next_look = 0
+        self._looks = Interval(clock, _POLL_MS)
         self._signatures = {self.source: _signature(self.source)}
         self._seen: dict[str, _Signature] = {}
 
@@ -64,22 +62,14 @@ class SettingsFiles:
 
     def changed(self) -> bool:
         """Return whether a file has changed since the last change that was returned."""
-        now = self._clock.monotonic_ms()
-        if now < self._next_look:
+        if not self._looks.is_due():
             return False
-        self._next_look = now + _POLL_MS
         seen = {path: _signature(path) for path in self._signatures}
         settled = seen != self._signatures and seen == self._seen
         self._seen = seen
         if settled:
             self._signatures = seen
         return settled
-
-
-def workspace_disk(storage: Storage, config: Config) -> DiskSpace:
-    """Return the free space of the disk on which a workspace, or its cache, is."""
-    folder = storage.root if storage.on_disk else storage.scratch_dir()
-    return DiskSpace(folder, config.run.disk_reserve)
 
 
 def _signature(path: str) -> _Signature:

@@ -10,10 +10,11 @@ import os
 from collections import deque
 from collections.abc import Callable
 
+from lycosa.cluster.worker_supervision import count_death
 from lycosa.config.settings import Config, IndexSettings, RunSettings
 from lycosa.core.errors import SettingsRefused, UsageError, WorkError
 from lycosa.core.units import format_duration
-from lycosa.crawl.processing.page_mark import MAX_PAGE_MS, PageMark
+from lycosa.crawl.processing.page_mark import HangDetector, PageMark
 from lycosa.crawl.session.planning import CrawlPlan
 from lycosa.daemon import index_process, worker_process
 from lycosa.daemon.worker_process import WorkerOrder
@@ -72,7 +73,7 @@ class WorkerSupervisor(Supervisor):
         self._start_at = 0  # monotonic ms
         self._kill_at: int | None = None  # when it is killed; None: it was not terminated
         self._deaths: deque[int] = deque()
-        self._current_page = (0, 0)  # its number, and since when it is parsed
+        self._hang_detector = HangDetector(self._mark)
         self._plan: CrawlPlan | None = None  # of the running worker
         self.proven: CrawlPlan | None = None
         self.failure = ""
@@ -94,7 +95,7 @@ class WorkerSupervisor(Supervisor):
             self.proven, self.failure = self._plan, ""
         if not child.alive:
             self._ended(child, now, plan.config.run, disk)
-        elif (self._kill_at is not None and now >= self._kill_at) or self._hangs(now):
+        elif (self._kill_at is not None and now >= self._kill_at) or self._hang_detector.hangs(now):
             child.kill()
 
     def renew(self, now: int, settings: RunSettings) -> None:
@@ -119,14 +120,6 @@ class WorkerSupervisor(Supervisor):
         self.child = Child("worker", worker_process.work, order, self._mark, patient=True)
         self._report(f"worker started (process {self.child.pid})")
 
-    def _hangs(self, now: int) -> bool:
-        """Return whether the worker has parsed the same page for too long."""
-        number, since = self._current_page
-        if number != self._mark.number or not self._mark.url:
-            self._current_page = (self._mark.number, now)
-            return False
-        return now - since >= MAX_PAGE_MS
-
     def _ended(self, child: Child, now: int, settings: RunSettings, disk: DiskSpace) -> None:
         """React to the end of the worker."""
         stop_requested = self._kill_at is not None
@@ -150,23 +143,11 @@ class WorkerSupervisor(Supervisor):
             self._report(f"{self.failure}; it is restarted until storage is available")
             self._start_at = now + _STORAGE_PAUSE_MS
             return
-        self._count_death(now, settings)
+        count_death(self._deaths, now, settings, self.failure)
         self._start_at = now + _RESTART_PAUSE_MS
         self._report(
             f"{self.failure}; restarting it ({len(self._deaths)} of {settings.restarts} restarts)"
         )
-
-    def _count_death(self, now: int, settings: RunSettings) -> None:
-        self._deaths.append(now)
-        while self._deaths[0] < now - settings.window:
-            self._deaths.popleft()
-        if len(self._deaths) > settings.restarts:
-            raise WorkError(
-                f"the worker died {len(self._deaths)} times in "
-                f"{format_duration(settings.window)}, more than run.restarts "
-                f"({settings.restarts}) allows. Last failure: {self.failure}. No data is lost: "
-                "fix the cause and start again"
-            )
 
 
 class IndexSupervisor(Supervisor):

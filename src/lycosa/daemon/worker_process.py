@@ -8,15 +8,13 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from types import FrameType
 
 from lycosa.config.settings import Config
-from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.errors import ClaimLost, LycosaError, StorageError, UsageError
-from lycosa.core.system_errors import is_disk_full
+from lycosa.core.clock import Clock, Interval, SystemClock
+from lycosa.core.errors import LycosaError
 from lycosa.core.units import format_time
-from lycosa.crawl.processing.page_mark import MarkingReader, PageMark
+from lycosa.crawl.processing.page_mark import PageMark
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.session.worker_status import (
     LIVE_EVERY_MS,
@@ -29,8 +27,7 @@ from lycosa.crawl.session.worker_status import (
 )
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Worker
-from lycosa.daemon.settings_files import workspace_disk
-from lycosa.processes.children import ReportKind
+from lycosa.processes.children import ReportKind, failure_of
 from lycosa.processes.memory import tune_memory
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.session import Uptime
@@ -59,11 +56,11 @@ def work(report: Callable[..., None], order: WorkerOrder, mark: PageMark) -> Non
     tune_memory()
     try:
         _work(report, order, mark, stopping)
-    except LycosaError as error:
-        report(_report_kind(error), str(error))
-        raise SystemExit(1) from None  # not a bug: no traceback
     except Exception as error:
-        report(_report_kind(error), f"{type(error).__name__}: {error}")
+        failure = failure_of(error)
+        report(failure.kind, failure.text)
+        if isinstance(error, LycosaError):
+            raise SystemExit(1) from None  # not a bug: no traceback
         raise
 
 
@@ -98,7 +95,7 @@ def _work(
             forever=True,
             committed=committed,
             tick=lambda: _call(ticks),
-            wrap_reader=partial(MarkingReader, mark=mark),
+            mark=mark,
         ),
         command="run",
         clock=clock,
@@ -149,23 +146,19 @@ class WorkerMonitor:
         self._limited = [
             job.collection.name for job in order.jobs if job.collection.depth is not None
         ]
-        disk = workspace_disk(session.workspace.storage, order.config)
-        self._pause = CrawlPause(order.jobs, disk, clock)
+        self._pause = CrawlPause(order.jobs, session.workspace.storage, order.config, clock)
         self._rate = Rate(clock)
-        self._next_live = 0
-        self._next_walk = 0
+        self._live_writes = Interval(clock, LIVE_EVERY_MS)
+        self._walks = Interval(clock, _WALK_EVERY_MS)
 
     def tick(self) -> None:
         worker = self._session.worker
         if os.getppid() != self._parent:
             worker.stop()
         self._pause.update(self._session)
-        now = self._clock.monotonic_ms()
-        if now >= self._next_walk:
-            self._next_walk = now + _WALK_EVERY_MS
+        if self._walks.is_due():
             self._walk()
-        if now >= self._next_live:
-            self._next_live = now + LIVE_EVERY_MS
+        if self._live_writes.is_due():
             self.write(self._pause.message)
 
     def write(self, message: str) -> None:
@@ -217,13 +210,3 @@ def _log(message: str) -> None:
 def _call(ticks: list[Callable[[], object]]) -> None:
     for tick in ticks:
         tick()
-
-
-def _report_kind(error: BaseException) -> ReportKind:
-    if is_disk_full(error):
-        return ReportKind.DISK
-    if isinstance(error, StorageError):
-        return ReportKind.STORAGE
-    if isinstance(error, ClaimLost):
-        return ReportKind.LOST
-    return ReportKind.USAGE if isinstance(error, UsageError) else ReportKind.FAILED

@@ -116,6 +116,11 @@ def _decode(line: bytes) -> str:
         return line.decode("latin-1")
 
 
+def content_type_of(exchange: Exchange) -> str:
+    """Return the value of Content-Type; "" without one."""
+    return parse_head(exchange.response_head).get("content-type") or ""
+
+
 class DecodedBody(NamedTuple):
     """`payload`: the body without framing and content codings. `error`: a FetchError value or "".
     `truncated`: it is incomplete.
@@ -134,11 +139,6 @@ def decode_body(exchange: Exchange, limit: int) -> DecodedBody:
     returned unchanged. Hot path.
     """
     headers = parse_head(exchange.response_head)
-    return decode_with(exchange, headers, limit)
-
-
-def decode_with(exchange: Exchange, headers: Headers, limit: int) -> DecodedBody:
-    """Decode a body whose head is parsed already. See `decode_body`."""
     data, error, truncated = exchange.body, "", exchange.truncated != ""
     transfer = headers.tokens("transfer-encoding")
     if "chunked" in transfer and data:

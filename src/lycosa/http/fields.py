@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from lycosa.config.settings import FetchSettings
@@ -82,19 +83,40 @@ def without_sessions(response_head: bytes) -> bytes:
     return _SET_COOKIE.sub(lambda match: match[1] + REDACTED.encode(), response_head)
 
 
-def retry_after_s(value: str | None) -> float:
-    """Return the seconds of a Retry-After header (RFC 9110 section 10.2.3), at most 600.
+RETRY_AFTER_CAP_MS = 7 * 86_400_000
+"""Maximum Retry-After (a week)."""
 
-    0 without a valid value.
+_SECONDS = re.compile(r"(\d{1,12})\d*(?:\.\d*)?", re.ASCII)
+
+
+def retry_after_ms(value: str | None, now_ms: int, date: str | None = None) -> int:
+    """Parse Retry-After (RFC 9110 section 10.2.3: seconds or a date) into milliseconds; 0 if absent
+    or invalid.
+
+    `date`: the Date header of the response. If the server's clock is wrong, the longer of the two
+    interpretations is used.
     """
     if not value:
-        return 0.0
+        return 0
+    text = value.strip()
+    if (seconds := _SECONDS.fullmatch(text)) is not None:
+        return min(int(seconds[1]) * 1000, RETRY_AFTER_CAP_MS)
+    at_ms = _date_ms(text)
+    if at_ms is None:
+        return 0
+    since = min(now_ms, _date_ms(date or "") or now_ms)
+    return min(max(at_ms - since, 0), RETRY_AFTER_CAP_MS)
+
+
+def _date_ms(text: str) -> int | None:
+    """Parse an HTTP date in any of its forms (RFC 9110 section 5.6.7). Without a zone: UTC."""
     try:
-        seconds = (
-            float(value)
-            if value.strip().isdigit()
-            else parsedate_to_datetime(value).timestamp() - time.time()
-        )
+        at = parsedate_to_datetime(text)
+        return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, TypeError, OverflowError):
-        return 0.0
-    return min(600.0, max(0.0, seconds))
+        return None
+
+
+def retry_after_s(value: str | None) -> float:
+    """Return the seconds of a Retry-After header by the clock of this machine, at most 600."""
+    return min(retry_after_ms(value, round(time.time() * 1000)), 600_000) / 1000

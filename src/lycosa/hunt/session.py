@@ -6,21 +6,22 @@ is processed, before it is indexed. A hunt reports these events as JSON objects:
 - `started`: question, named (seeds), hits (matching pages of the index), well_linked, listed
 - `found`: url, title, score, snippet, fragments (text, match), language, number, via, rank, seconds
 - `progress`, about once a second: pages, in_flight, bytes, seconds
-- `ended`: ended, pages, relevant, listed, failed (by reason), failures (by URL), visits, bytes,
-  seconds, results (as `found`, best first)
+- `ended`: ended (enough, max_time, max_pages, finished (no links) or stopped), pages, relevant,
+  listed (links that were not followed), failed (URLs without a page, by reason), failures (by
+  URL), visits, bytes, seconds, results (as `found`, best first, with their last scores)
 - `failed`, by the process of the hunt: message, exit_code
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection, Config
-from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.clock import Clock, Interval, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.core.parameters import single_text, whole_number
 from lycosa.core.units import parse_duration_ms
@@ -130,23 +131,6 @@ class HuntEnvironment:
     owned: bool = False
 
 
-@dataclass(slots=True, frozen=True)
-class HuntReport:
-    """The end of a hunt. `ended`: enough, max_time, max_pages, finished (no links), or stopped.
-
-    `ranked`: relevant pages with their last scores; `listed`: links that were not followed;
-    `failed`: URLs without a page, by reason.
-    """
-
-    ended: str
-    ranked: tuple[tuple[RelevantPage, float], ...]
-    pages: int
-    relevant: int
-    listed: int
-    failed: Mapping[str, int]
-    progress: Progress
-
-
 def hunt_collection(config: Config, request: HuntRequest) -> Collection:
     """Return the collection that a hunt writes to, with the settings of the hunt.
 
@@ -170,8 +154,8 @@ def hunt_collection(config: Config, request: HuntRequest) -> Collection:
     return chosen.model_copy(update=settings)
 
 
-def hunt(order: HuntOrder, environment: HuntEnvironment | None = None) -> HuntReport:
-    """Hunt until a limit is reached or no link is left.
+def hunt(order: HuntOrder, environment: HuntEnvironment | None = None) -> Event:
+    """Hunt until a limit is reached or no link is left. Return the event `ended`.
 
     Raises:
         UsageError: the question, a seed or the strategy is invalid, or there are no start pages.
@@ -198,10 +182,11 @@ class _HuntRun:
         open_workspace = Workspace.open_or_create if self._seeds else Workspace.open
         self.workspace, self._clock = open_workspace(order.root), environment.clock
         self._follower: IndexFollower | None = None
-        self._began = self._progress_at = self._clock.monotonic_ms()
+        self._began = self._clock.monotonic_ms()
+        self._progress_due = Interval(self._clock, _PROGRESS_EVERY_MS, _PROGRESS_EVERY_MS)
         self._enough = False
 
-    def run(self, owner: Owner | None) -> HuntReport:
+    def run(self, owner: Owner | None) -> Event:
         request, settings = self._request, self.workspace.state().settings
 
         def tick() -> None:
@@ -234,7 +219,7 @@ class _HuntRun:
             if self._follower is not None:
                 self._follower.close()
 
-    def _hunt(self, session: CrawlSession, *, elsewhere: bool) -> HuntReport:
+    def _hunt(self, session: CrawlSession, *, elsewhere: bool) -> Event:
         request, worker = self._request, session.worker
         assignment = session.crawl.assignments[self._collection.name]
         hunt = Hunt(
@@ -257,7 +242,7 @@ class _HuntRun:
         )
         session.load()
         if worker.progress.replayed:
-            worker.commit_now()  # pages of a killed process are then read from the tables
+            worker.commits.now()  # pages of a killed process are then read from the tables
         self._start(hunt, stored)
         if len(hunt.queue) <= len(self._seeds):
             worker.progress.start_only_from(self._seeds)
@@ -269,17 +254,21 @@ class _HuntRun:
         session.claim.release()
         if self._follower is not None:
             self._follower.finish()
-        report = HuntReport(
-            "enough" if self._enough else progress.ended,
-            tuple(hunt.ranked()),
-            hunt.pages,
-            hunt.relevant,
-            len(hunt.queue) + hunt.queue.dropped,
-            dispatcher.failures,
-            progress,
-        )
-        self._environment.on_event(_ended_event(report))
-        return report
+        event: Event = {
+            "event": "ended",
+            "ended": "enough" if self._enough else progress.ended,
+            "pages": hunt.pages,
+            "relevant": hunt.relevant,
+            "listed": len(hunt.queue) + hunt.queue.dropped,
+            "failed": dict(dispatcher.failures),
+            "failures": dict(progress.failures),
+            "visits": progress.visits,
+            "bytes": progress.bytes,
+            "seconds": round(max(progress.ended_ms - progress.started_ms, 1) / 1000, 3),
+            "results": [_result(*each) for each in hunt.ranked()[:MAX_LISTED_RESULTS]],
+        }
+        self._environment.on_event(event)
+        return event
 
     def _start(self, hunt: Hunt, stored: VisitedPages) -> None:
         """Queue the start pages, or raise UsageError without any."""
@@ -320,35 +309,16 @@ class _HuntRun:
             worker.stop()
 
     def _progress(self, now: Progress) -> None:
-        at = self._clock.monotonic_ms()
-        if at - self._progress_at >= _PROGRESS_EVERY_MS:
-            self._progress_at = at
+        if self._progress_due.is_due():
             self._environment.on_event(
                 {
                     "event": "progress",
                     "pages": now.pages,
                     "in_flight": now.in_flight,
                     "bytes": now.bytes,
-                    "seconds": round((at - now.started_ms) / 1000, 3),
+                    "seconds": round((self._clock.monotonic_ms() - now.started_ms) / 1000, 3),
                 }
             )
-
-
-def _ended_event(report: HuntReport) -> Event:
-    progress = report.progress
-    return {
-        "event": "ended",
-        "ended": report.ended,
-        "pages": report.pages,
-        "relevant": report.relevant,
-        "listed": report.listed,
-        "failed": dict(report.failed),
-        "failures": dict(progress.failures),
-        "visits": progress.visits,
-        "bytes": progress.bytes,
-        "seconds": round(max(progress.ended_ms - progress.started_ms, 1) / 1000, 3),
-        "results": [_result(page, score) for page, score in report.ranked[:MAX_LISTED_RESULTS]],
-    }
 
 
 def _result(page: RelevantPage, score: float) -> Event:

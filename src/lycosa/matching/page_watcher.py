@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from lycosa.core.clock import Clock
+from lycosa.core.clock import Clock, Interval
 from lycosa.core.records import Visit
 from lycosa.crawl.state.events import PatternMatch
 from lycosa.matching.normalise import Folding
@@ -47,9 +47,7 @@ class Watcher:
 
     def __init__(self, storage: Storage, clock: Clock) -> None:
         self._storage = storage
-        self._clock = clock
-        self._every_ms = _HERE_MS if storage.on_disk else _ELSEWHERE_MS
-        self._next = 0
+        self._interval = Interval(clock, _HERE_MS if storage.on_disk else _ELSEWHERE_MS)
         self._orders: dict[str, SearchOrder] = {}
         self._groups: list[PatternGroup] = []
         self._pages: list[tuple[Visit, str]] = []
@@ -60,10 +58,8 @@ class Watcher:
 
     def refresh(self) -> None:
         """Load added and removed watches when due; if storage fails, try again later."""
-        now = self._clock.monotonic_ms()
-        if now < self._next:
+        if not self._interval.is_due():
             return
-        self._next = now + self._every_ms
         try:
             orders = {
                 id: order

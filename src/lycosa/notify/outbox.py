@@ -144,16 +144,14 @@ class Outbox:
                     self._waiting, self._waiting_ids, self._cursor, self._dropped = before
                     raise
 
-    def forget(self, excluded: Callable[[str], bool]) -> int:
-        """Drop notifications about excluded URLs; return their number. Raises OSError."""
+    def forget(self, excluded: Callable[[str], bool]) -> None:
+        """Drop notifications about excluded URLs. Raises OSError."""
         with self._lock:
-            document = [notice for notice in self._waiting if not excluded(notice.url)]
-            removed = len(self._waiting) - len(document)
-            if removed:
-                self._waiting = deque(document)
-                self._waiting_ids = {notice.id for notice in document}
+            kept = [notice for notice in self._waiting if not excluded(notice.url)]
+            if len(kept) < len(self._waiting):
+                self._waiting = deque(kept)
+                self._waiting_ids = {notice.id for notice in kept}
                 self._write()
-            return removed
 
     def deliver(self) -> int:
         """Send waiting notifications if they are due; return the number sent. Failed ones are

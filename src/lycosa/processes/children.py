@@ -14,6 +14,8 @@ from multiprocessing.context import SpawnContext
 from typing import Any
 
 from lycosa.core.dataclass import dataclass
+from lycosa.core.errors import ClaimLost, LycosaError, StorageError, UsageError
+from lycosa.core.system_errors import is_disk_full
 from lycosa.processes.jobs import OneThread, interrupts_held
 from lycosa.processes.platform import end_with_parent
 from lycosa.processes.terminal import escape_output
@@ -39,6 +41,21 @@ class ChildReport:
 
 
 Report = Callable[[ReportKind, str], None]
+
+_KINDS = {
+    StorageError: ReportKind.STORAGE,
+    ClaimLost: ReportKind.LOST,
+    UsageError: ReportKind.USAGE,
+}
+
+
+def failure_of(error: Exception) -> ChildReport:
+    """Return the report of an error that ends a child; unexpected ones name their type."""
+    text = str(error) if isinstance(error, LycosaError) else f"{type(error).__name__}: {error}"
+    if is_disk_full(error):
+        return ChildReport(ReportKind.DISK, text)
+    kinds = (kind for cause, kind in _KINDS.items() if isinstance(error, cause))
+    return ChildReport(next(kinds, ReportKind.FAILED), text)
 
 
 class Child:

@@ -7,7 +7,7 @@ import polars as pl
 from lycosa.archive.warc.reader import read_rendered, read_response
 from lycosa.core.errors import ArchiveError
 from lycosa.core.records import Exchange, VisitKind
-from lycosa.http.decode import decode_with, parse_head
+from lycosa.http.decode import content_type_of, decode_body
 from lycosa.page.feeds.sitemap import read_sitemap
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -70,10 +70,9 @@ def listed_urls(
             continue
         if exchange is None:
             continue
-        headers = parse_head(exchange.response_head)
-        payload = decode_with(exchange, headers, max_decoded).payload
+        payload = decode_body(exchange, max_decoded).payload
         sitemaps.add(url)
-        listed = read_sitemap(payload, url, content_type=headers.get("content-type") or "")
+        listed = read_sitemap(payload, url, content_type=content_type_of(exchange))
         for entry in listed.entries:
             sitemap_of.setdefault(entry.url, url)
     return sitemap_of, sitemaps

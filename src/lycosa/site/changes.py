@@ -18,7 +18,6 @@ from lycosa.core.errors import ArchiveError
 from lycosa.core.records import UrlState, VisitKind
 from lycosa.crawl.documents.pool import document_limits, document_reader
 from lycosa.crawl.processing.page_reader import FAULT_RENDERED, ParseFunction
-from lycosa.http.decode import parse_head
 from lycosa.site.archived import archived_exchange
 from lycosa.store.tables.live import LiveTables, read_live
 from lycosa.store.workspace import Workspace
@@ -214,5 +213,5 @@ class _ArchivedTexts:
         if exchange is None:
             return None
         exchange = replace(exchange, truncated="" if truncated == "decoded" else truncated)
-        page = self._parse(exchange, parse_head(exchange.response_head)).page
+        page = self._parse(exchange).page
         return None if page is None else page.text

@@ -10,7 +10,7 @@ import polars as pl
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.records import KINDS_WITHOUT_ROWS
-from lycosa.http.decode import decode_with, parse_head
+from lycosa.http.decode import content_type_of, decode_body
 from lycosa.page.encoding import label_in_header
 from lycosa.site.archived import HTML_TYPES, archived_exchange
 from lycosa.store.tables.live import LiveTables, read_live
@@ -96,11 +96,10 @@ def validate_archived(root: str, config: Config, url: str) -> Validated:
         )
         if exchange is None:
             continue
-        headers = parse_head(exchange.response_head)
-        content_type = headers.get("content-type") or ""
+        content_type = content_type_of(exchange)
         if (kind := content_type.partition(";")[0].strip().lower()) and kind not in HTML_TYPES:
             raise UsageError(f"{address} is {kind}, not HTML")
-        decoded = decode_with(exchange, headers, config.fetch.max_decoded)
+        decoded = decode_body(exchange, config.fetch.max_decoded)
         if decoded.error:
             raise WorkError(f"{address}: the archived body cannot be decoded ({decoded.error})")
         faults = html_faults(decoded.payload, label_in_header(content_type) or None)

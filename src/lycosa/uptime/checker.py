@@ -19,7 +19,6 @@ from lycosa.core.records import CHECKS, Exchange, UrlId, Visit, VisitKind
 from lycosa.crawl.policy.host_delay import CheckPace
 from lycosa.crawl.state.task import Task, build_visit
 from lycosa.fetch.check import Check, CheckRunner
-from lycosa.http.decode import parse_head
 from lycosa.uptime.notifications import OutageNotifier
 from lycosa.uptime.outages import Event, OutageDetector, Reaction
 from lycosa.uptime.results import UP, CheckResult, evaluate_check
@@ -195,7 +194,6 @@ class Checker:
         visit = replace(
             build_visit(
                 exchange,
-                parse_head(exchange.response_head),
                 Task(identity, (), "", VisitKind.CHECK),
                 CHECKS,
             ),

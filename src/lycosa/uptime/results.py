@@ -10,7 +10,7 @@ from lycosa.archive.warc.record import sha1_digest
 from lycosa.config.monitor import Monitor
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange
-from lycosa.http.decode import decode_with, parse_head
+from lycosa.http.decode import content_type_of, decode_body
 from lycosa.page.encoding import decode
 
 UP = "up"
@@ -83,10 +83,9 @@ def evaluate_check(
         if error is FetchError.ADDRESS_REFUSED:
             text = "not a public address: add the monitor with `lycosa monitor add` on the server"
     else:
-        headers = parse_head(exchange.response_head)
-        decoded = decode_with(exchange, headers, MAX_DECODED_BYTES)
+        decoded = decode_body(exchange, MAX_DECODED_BYTES)
         digest = sha1_digest(decoded.payload)
-        content_type = headers.get("content-type") or ""
+        content_type = content_type_of(exchange)
         verdict, text = UP, f"http {exchange.status}"
         if not monitor.accepts(exchange.status):
             verdict = Cause.STATUS

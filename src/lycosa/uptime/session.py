@@ -13,7 +13,7 @@ import polars as pl
 
 from lycosa.config.monitor import Monitor
 from lycosa.config.settings import Config
-from lycosa.core.clock import Clock
+from lycosa.core.clock import Clock, Interval
 from lycosa.core.errors import UsageError
 from lycosa.crawl.policy.host_delay import CheckPace
 from lycosa.crawl.state.crawl_state import CrawlState
@@ -57,7 +57,10 @@ class Uptime:
         self._guard = AddressGuard()
         self._signature: tuple[tuple[str, int], ...] | None = None
         self._configured: dict[str, Monitor] = {}  # with the targets of the start
-        self._next_scan = self._next_live = 0
+        self._scans = Interval(
+            clock, _LOCAL_SCAN_MS if workspace.storage.on_disk else _REMOTE_SCAN_MS
+        )
+        self._live_writes = Interval(clock, _LIVE_EVERY_MS)
         self._delivery = DeliveryWorker(report)
         self._boxes: dict[str, Outbox] = {}
         self._checker: Checker | None = None
@@ -71,10 +74,9 @@ class Uptime:
             ConfigError: a monitor's URL in lycosa.toml is invalid (first call only).
             UsageError: a monitor's target in lycosa.toml is invalid (first call only).
         """
-        now, storage = self._clock.monotonic_ms(), self._workspace.storage
-        if now < self._next_scan:
+        if not self._scans.is_due():
             return
-        self._next_scan = now + (_LOCAL_SCAN_MS if storage.on_disk else _REMOTE_SCAN_MS)
+        storage = self._workspace.storage
         before, self._signature = self._signature, signature(storage)
         if before == self._signature:
             return
@@ -129,7 +131,7 @@ class Uptime:
     def _restore(self, checker: Checker, urls: set[str]) -> None:
         """Continue where the process before has stopped."""
         if self._crawl.buffer.batch.checks:
-            self._worker.commit_now()  # checks replayed from the journal
+            self._worker.commits.now()  # checks replayed from the journal
         since_ms = self._clock.now_ms() - HISTORY_MS
 
         def read(tables: LiveTables) -> tuple[MonitorHistory, pl.DataFrame]:
@@ -162,9 +164,7 @@ class Uptime:
     def _each_second(self) -> None:
         if any(box.due_in_ms() == 0 for box in self._boxes.values()):
             self._delivery.wake()
-        now = self._clock.monotonic_ms()
-        if now >= self._next_live and self._checker is not None:
-            self._next_live = now + _LIVE_EVERY_MS
+        if self._checker is not None and self._live_writes.is_due():
             self._write_live(self._checker)
 
     def _write_live(self, checker: Checker) -> None:

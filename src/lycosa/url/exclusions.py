@@ -20,7 +20,7 @@ from os import stat_result
 from pathlib import Path
 from typing import NamedTuple
 
-from lycosa.core.clock import Clock
+from lycosa.core.clock import Clock, Interval
 from lycosa.core.errors import ConfigError, UrlError
 from lycosa.url.normalise import normalise
 from lycosa.url.schemes import CRAWLED
@@ -207,10 +207,9 @@ class ExclusionFile:
             ConfigError: the file cannot be read or has invalid lines; nothing may be fetched.
         """
         self._path = path
-        self._clock = clock
-        self._next_check = clock.monotonic_ms() + CHECK_MS
+        self._checks = Interval(clock, CHECK_MS, first_ms=CHECK_MS)
         self._signature = self._seen = _signature(path)
-        self._current = _read(path)
+        self._current = read_exclusions(path)
         self.problem = ""
 
     def current(self) -> ExclusionRules:
@@ -219,10 +218,8 @@ class ExclusionFile:
         `problem` is then why the current file is not in force, "" if it is. A change counts when
         two checks in a row see the same file, so that a half-written file is not used.
         """
-        now = self._clock.monotonic_ms()
-        if now < self._next_check:
+        if not self._checks.is_due():
             return self._current
-        self._next_check = now + CHECK_MS
         signature = _signature(self._path)
         if signature != self._signature and signature == self._seen:
             self._load(signature)
@@ -233,7 +230,7 @@ class ExclusionFile:
 
     def _load(self, signature: tuple[int, int, int]) -> None:
         try:
-            loaded = _read(self._path)
+            loaded = read_exclusions(self._path)
         except ConfigError as error:
             self.problem = (
                 "the exclusion file has changed but cannot be used; the previous "
@@ -253,7 +250,8 @@ def _signature(path: Path) -> tuple[int, int, int]:
     return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
-def _read(path: Path) -> ExclusionRules:
+def read_exclusions(path: Path) -> ExclusionRules:
+    """Read a list of exclusions. Raises ConfigError as `ExclusionFile`."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

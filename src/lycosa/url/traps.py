@@ -31,7 +31,7 @@ MAX_SAME_NAME = 10
 """Times that one parameter may be given: a list of choices."""
 
 YEARS_AHEAD = 2
-OLDEST_YEAR = 1990
+_OLDEST_YEAR = 1990  # earlier dates at the end of a path or in a query are those of a calendar
 _MAX_SAME_SEGMENT = 2
 # of numbers and short names: /2011/11/11/11/ is a date with an hour, /pool/a/a/ a shelf
 _MAX_SAME_SHORT = 5
@@ -94,7 +94,7 @@ _EXPLAINED: Final = {
         "trap_calendar",
         "a date more than {years} years ahead or before {oldest}: probably an endless calendar",
         years=YEARS_AHEAD,
-        oldest=str(OLDEST_YEAR),
+        oldest=str(_OLDEST_YEAR),
     ),
 }
 
@@ -135,13 +135,10 @@ _SESSION_FOLDER = lazy_pattern(
 _sessions = Rules(Collection(drop_session_ids=True))
 
 
-def trap(url: str, today: date, *, oldest_year: int = OLDEST_YEAR) -> TrapRule | Literal[""]:
+def trap(url: str, today: date) -> TrapRule | Literal[""]:
     """Return the rule by which a normalised URL is a trap, "" for none. Hot path.
 
-    Args:
-        today: the date to which dates of calendars are compared.
-        oldest_year: earlier dates at the end of the path or in the query are those of a calendar.
-            Lower it for an archive of old newspapers.
+    `today`: the date to which dates of calendars are compared.
     """
     start = path_start(url)
     if start < 0:
@@ -173,13 +170,13 @@ def trap(url: str, today: date, *, oldest_year: int = OLDEST_YEAR) -> TrapRule |
     if (
         count > 1
         and (date_match := _PATH_DATE.search(path))
-        and _path_calendar(path, date_match, today, oldest_year)
+        and _path_calendar(path, date_match, today)
     ):
         return TrapRule.CALENDAR
-    return _query_trap(url, url[mark + 1 :], today, oldest_year) if mark >= 0 else ""
+    return _query_trap(url, url[mark + 1 :], today) if mark >= 0 else ""
 
 
-def _query_trap(url: str, query: str, today: date, oldest_year: int) -> TrapRule | Literal[""]:
+def _query_trap(url: str, query: str, today: date) -> TrapRule | Literal[""]:
     parameters = query.split("&")
     if len(parameters) > MAX_PARAMETERS:
         return TrapRule.MANY_PARAMETERS
@@ -197,7 +194,7 @@ def _query_trap(url: str, query: str, today: date, oldest_year: int) -> TrapRule
                 return TrapRule.REPEATED_PARAMETER
     if _SESSION_HINT.search(query) and _sessions.apply(url) != url:
         return TrapRule.SESSION_ID
-    if _query_calendar(query, today, oldest_year):
+    if _query_calendar(query, today):
         return TrapRule.CALENDAR
     return ""
 
@@ -226,12 +223,12 @@ def _is_name(segment: str) -> bool:
     return len(segment) > _SHORT and not segment.isdigit()
 
 
-def _path_calendar(path: str, match: re.Match[str], today: date, oldest_year: int) -> bool:
+def _path_calendar(path: str, match: re.Match[str], today: date) -> bool:
     """Return whether a date in a path is that of a calendar. /YYYY/MM/ counts only with a word for
     calendars and a date near today: /topic/1950/12/ may be page twelve of a topic.
     """
     year = int(match[1])
-    if oldest_year <= year < today.year + YEARS_AHEAD:
+    if _OLDEST_YEAR <= year < today.year + YEARS_AHEAD:
         return False
     month, day = int(match[3]), match[4]
     if not _is_date(month, day):
@@ -243,16 +240,16 @@ def _path_calendar(path: str, match: re.Match[str], today: date, oldest_year: in
         or not _CALENDAR_WORD.search(path)
     ):
         return False
-    return _is_ahead(year, month, today) or (year < oldest_year and ends)
+    return _is_ahead(year, month, today) or (year < _OLDEST_YEAR and ends)
 
 
-def _query_calendar(query: str, today: date, oldest_year: int) -> bool:
+def _query_calendar(query: str, today: date) -> bool:
     if not _QUERY_FOUR_DIGITS.search(query):
         return False
     for pattern in (_QUERY_DATE, _QUERY_DIGITS):
         for year, month, day in pattern.findall(query):
             if _is_date(int(month), day or None) and (
-                _is_ahead(int(year), int(month), today) or int(year) < oldest_year
+                _is_ahead(int(year), int(month), today) or int(year) < _OLDEST_YEAR
             ):
                 return True
     months = _QUERY_MONTH.search(query)
@@ -262,7 +259,7 @@ def _query_calendar(query: str, today: date, oldest_year: int) -> bool:
     if years is None:
         return False
     year = int(years[1] or years[2])
-    return _is_ahead(year, int(months[1]), today) or year < oldest_year
+    return _is_ahead(year, int(months[1]), today) or year < _OLDEST_YEAR
 
 
 def _is_date(month: int, day: str | None) -> bool:

@@ -164,12 +164,13 @@ def empty_outboxes(workspace: Workspace) -> None:
     """
     state = workspace.state()
     for name, target in outboxes(workspace.storage):
-        Outbox(workspace.storage, name, target, _no_notifier).forget(
+        Outbox(workspace.storage, name, target, no_notifier).forget(
             lambda url: state.excluded(url, hostname(url))
         )
 
 
-def _no_notifier() -> Notifier:
+def no_notifier() -> Notifier:
+    """Refuse to deliver: for outboxes that are only read or cleaned."""
     raise UsageError("notifications are not delivered here")
 
 

@@ -22,11 +22,11 @@ from lycosa.matching.orders import (
     write_order,
 )
 from lycosa.notify.outbox import DeliveryState, Outbox
-from lycosa.notify.transports import Notifier, checked_target, notifier_of
+from lycosa.notify.transports import checked_target
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteScope
-from lycosa.watch.delivery import NAME
+from lycosa.watch.delivery import NAME, no_notifier
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def matches(
 
 
 def _status(workspace: Workspace, order: SearchOrder) -> WatchInfo:
-    boxes = [Outbox(workspace.storage, NAME, target, _unused_notifier) for target in order.notify]
+    boxes = [Outbox(workspace.storage, NAME, target, no_notifier) for target in order.notify]
     running = workspace.owner() is not None
     return _info(order, [box.state() for box in boxes], running=running)
 
@@ -164,7 +164,3 @@ def _info(order: SearchOrder, notify: Sequence[DeliveryState], *, running: bool)
         notify,
         running,
     )
-
-
-def _unused_notifier() -> Notifier:
-    return notifier_of("file /dev/null", Config())  # read-only access delivers nothing

@@ -14,7 +14,6 @@ from itertools import count
 from types import TracebackType
 
 from lycosa.config.settings import FetchSettings
-from lycosa.core.clock import ManualClock
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange, Request
 from lycosa.fetch.failure import REPEATED_TEXT
@@ -23,6 +22,7 @@ from lycosa.processes.threads import StopFlag
 from tests.servers.synthetic.answer import Answer, Fault, body_bytes, head_bytes
 from tests.servers.synthetic.request_log import LogEntry
 from tests.servers.synthetic.web import Web
+from tests.waiting import ManualClock
 
 _URL = re.compile(r"(https?)://([^\s/?#@\\]+)([/?][!\"$-~]*|)")
 ADDRESS = "127.0.16.1"

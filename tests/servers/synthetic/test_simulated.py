@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.config.settings import FetchSettings
-from lycosa.core.clock import ManualClock, SystemClock
+from lycosa.core.clock import SystemClock
 from lycosa.core.records import Exchange, Request
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.failure import REPEATED_TEXT
@@ -28,6 +28,7 @@ from tests.servers.synthetic.server import WebServer
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.walk import walk
 from tests.servers.synthetic.web import Web
+from tests.waiting import ManualClock
 
 DAY_MS = 86_400_000
 

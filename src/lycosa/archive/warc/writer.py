@@ -35,7 +35,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import WorkError
 from lycosa.core.records import Exchange, Visit, VisitKind
 from lycosa.core.version import VERSION
-from lycosa.http.decode import parse_head
+from lycosa.http.decode import content_type_of
 from lycosa.processes.disk import sync_folder
 from lycosa.url.schemes import WEB
 
@@ -339,7 +339,7 @@ def _resource(
         f"{digest}\r\n{_of_payload(exchange, revisit_of)}"
     )
     if revisit_of is None:
-        content_type = parse_head(exchange.response_head).get("content-type") or ""
+        content_type = content_type_of(exchange)
         if not _MEDIA_TYPE.fullmatch(content_type):
             content_type = "application/octet-stream"
         fields += f"Content-Type: {content_type}\r\n"

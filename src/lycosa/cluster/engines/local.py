@@ -22,11 +22,14 @@ from typing import Any
 
 from lycosa.cluster.engine import Item, Node, Result, Unreachable
 from lycosa.cluster.engines.local_child import serve_object
-from lycosa.cluster.engines.local_remote import KEY_BYTES, NODE, LocalRemote
+from lycosa.cluster.engines.local_remote import KEY_BYTES, LocalRemote
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.processes.children import spawn_context
 from lycosa.processes.jobs import OneThread
 from lycosa.processes.threads import OnError, start_thread
+
+NODE = "local"
+"""The name of the one node."""
 
 _RESTART_PAUSE_S = 0.1
 _MAX_END_NOTES = 1_000

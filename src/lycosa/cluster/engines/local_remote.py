@@ -22,9 +22,6 @@ from typing import Any
 from lycosa.cluster.engine import Unreachable
 from lycosa.cluster.engines.object_host import CallResult
 
-NODE = "local"
-"""The name of the one node."""
-
 KEY_BYTES = 32
 _RETRY_S = 0.02
 _SEND_TIMEOUT_S = 5
@@ -43,10 +40,6 @@ class LocalRemote:
 
     def __reduce__(self) -> tuple[type[LocalRemote], tuple[str, str, bytes]]:
         return LocalRemote, (self.name, self._path, self._key)
-
-    @property
-    def node(self) -> str:
-        return NODE
 
     def file(self, kind: str) -> Path:
         """Return the path of the object's file with this extension."""

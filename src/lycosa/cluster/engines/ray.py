@@ -123,7 +123,7 @@ class RayEngine:
         handle = self._actor.options(**options).remote(
             name, self._requirements, self._install, packed
         )
-        remote = RayRemote(name, handle, node)
+        remote = RayRemote(name, handle)
         with self._lock:
             self._remotes.append(remote)
         return remote

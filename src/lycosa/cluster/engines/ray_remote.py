@@ -43,26 +43,12 @@ class RayRemote:
     started it.
     """
 
-    def __init__(self, name: str, handle: Any, node: str = "") -> None:
+    def __init__(self, name: str, handle: Any) -> None:
         self.name = name
         self._handle = handle
-        self._node = node
 
-    def __reduce__(self) -> tuple[type[RayRemote], tuple[str, Any, str]]:
-        return RayRemote, (self.name, self._handle, self._node)
-
-    @property
-    def node(self) -> str:
-        """The requested node, else the current one; "" while it runs on none."""
-        if self._node:
-            return self._node
-        address = self._row().get("Address") or {}
-        return str(address.get("NodeID") or "")
-
-    @property
-    def pid(self) -> int:
-        """ID of the actor's process on its node; 0 if there is none."""
-        return int(self._row().get("Pid") or 0)
+    def __reduce__(self) -> tuple[type[RayRemote], tuple[str, Any]]:
+        return RayRemote, (self.name, self._handle)
 
     def ask(self, method: str, *arguments: Any, timeout_s: float) -> Any:
         """See `Remote`."""

@@ -13,8 +13,8 @@ from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.session import SessionOptions, open_session
+from lycosa.crawl.session.worker_status import workspace_disk
 from lycosa.maintenance.upkeep import Upkeep
-from lycosa.processes.disk import DiskSpace
 from lycosa.processes.memory import tune_memory
 from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.coordination.owner import Owner
@@ -60,9 +60,7 @@ def _run(
     started: str,
 ) -> None:
     upkeep = Upkeep(workspace, config, clock)
-    storage = workspace.storage
-    folder = storage.root if storage.on_disk else storage.scratch_dir()
-    space = DiskSpace(folder, config.run.disk_reserve)
+    space = workspace_disk(workspace.storage, config)
     ready = False
 
     def tick() -> None:

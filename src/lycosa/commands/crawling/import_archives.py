@@ -144,17 +144,17 @@ def _import(
         return LiveTables(workspace, state)
 
     def commit_if_due() -> None:
-        worker.commit_if_due()
+        worker.commits.if_due()
         read(importer.report)
 
     importer = Importer(
         worker.processor, name, tables=tables, locate=workspace.path, commit_if_due=commit_if_due,
-        commit_now=worker.commit_now, in_scope=in_scope,
+        commit_now=worker.commits.now, in_scope=in_scope,
     )  # fmt: skip
     report = importer.report
     for path, captures in sources.captures(report):
         importer.take(str(path), captures)
-    worker.commit_now()
+    worker.commits.now()
     return report
 
 

@@ -48,13 +48,13 @@ from lycosa.frontier.scheduler.parked_hosts import RowReaders
 from lycosa.frontier.seen.seen_urls import SeenUrls
 from lycosa.hooks.plugins import installed_plugins
 from lycosa.store.tables.live import LiveTables
-from lycosa.store.tables.rows import host_record, url_record
+from lycosa.store.tables.rows import host_record, url_records
 from lycosa.store.workspace import Workspace
 from lycosa.url.exclusions import ExclusionFile
 from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise
 from lycosa.url.rules import Rules
-from lycosa.url.scope import Admission, hostname
+from lycosa.url.scope import Admission
 from lycosa.url.traps import query_signature
 
 
@@ -192,8 +192,7 @@ class StoredCrawl:
 
     def rows(self) -> list[UrlRow]:
         """Return the URL's rows, one per collection and operation."""
-        frame = self.frame.with_columns(cs.datetime().dt.epoch("ms"))
-        return [url_record(row, hostname(row[3])) for row in frame.iter_rows()]
+        return list(url_records(self.frame))
 
     @cached_property
     def links(self) -> pl.DataFrame:
@@ -333,8 +332,8 @@ class StoredCrawl:
             (pl.col("collection") == collection)
             & (pl.col("operation") == "")
             & pl.col("url").is_in(pages)
-        ).with_columns(cs.datetime().dt.epoch("ms"))
-        sources = {row[3]: url_record(row, hostname(row[3])) for row in rows.iter_rows()}
+        )
+        sources = {row.id.url: row for row in url_records(rows)}
         closed = set(
             self.tables.scan("pages")
             .filter(~pl.col("may_follow") & pl.col("url").is_in(pages))

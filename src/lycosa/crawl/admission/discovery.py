@@ -26,7 +26,7 @@ from lycosa.core.records import (
 from lycosa.crawl.admission.remote_links import Provenance
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.fetch.robots_txt import robots_url
-from lycosa.http.decode import Headers, decode_with
+from lycosa.http.decode import content_type_of, decode_body
 from lycosa.page.feeds.sitemap import may_list, read_sitemap
 from lycosa.url.normalise import LinkResolver, normalise
 from lycosa.url.scope import hostname
@@ -127,13 +127,11 @@ class Discovery:
                     row.depth,
                 )
 
-    def read(self, exchange: Exchange, headers: Headers, row: UrlRow, visit: Visit) -> None:
+    def read(self, exchange: Exchange, row: UrlRow, visit: Visit) -> None:
         """Apply the entries of a fetched sitemap or feed."""
         crawl = self._crawl
-        decoded = decode_with(exchange, headers, self._max_decoded)
-        sitemap = read_sitemap(
-            decoded.payload, row.id.url, content_type=headers.get("content-type") or ""
-        )
+        decoded = decode_body(exchange, self._max_decoded)
+        sitemap = read_sitemap(decoded.payload, row.id.url, content_type=content_type_of(exchange))
         gate = crawl.assignments[row.collection].gate
         now_ms = crawl.clock.now_ms()
         before = gate.admitted_count

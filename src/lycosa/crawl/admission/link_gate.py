@@ -318,23 +318,19 @@ class LinkGate:
 
     def enter_imported(
         self, identity: UrlId, depth: int, now_ms: int, provenance: Provenance
-    ) -> bool:
+    ) -> None:
         """Add the URL of an imported page, regardless of scope and depth.
-
-        Returns False if it was known.
 
         Raises:
             KeyError: another URL has this key.
         """
         before = self._urls.depth(identity)
-        if before is not None:
-            if depth < before and provenance.referrer:
-                self._urls.decrease_depth(identity, depth)
-            return False
-        self.admitted_count += 1
-        self._urls.add(identity, depth, now_ms, provenance)
-        self._urls.report()
-        return True
+        if before is None:
+            self.admitted_count += 1
+            self._urls.add(identity, depth, now_ms, provenance)
+            self._urls.report()
+        elif depth < before and provenance.referrer:
+            self._urls.decrease_depth(identity, depth)
 
     def take_refused(self) -> Counter[str]:
         """Return the links refused since the last call, by reason."""

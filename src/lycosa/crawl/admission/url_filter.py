@@ -185,10 +185,7 @@ class HostTraps:
         if detector is None and not host.traps:
             return ""
         detector = self._detector(host)
-        if not detector.has_stopped:
-            return ""  # nearly all hosts
-        verdict = detector.verdict(_path(url))
-        return "" if verdict.admit else verdict.rule
+        return detector.refuses(_path(url)) if detector.has_stopped else ""
 
     def count(self, host: HostRow, rule: str) -> None:
         """Count a deferred URL in the host's row."""

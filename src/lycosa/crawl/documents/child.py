@@ -26,7 +26,7 @@ from lycosa.crawl.documents.wire import (
     DocumentLimits,
     encode_reply,
 )
-from lycosa.http.decode import decode_with, parse_head
+from lycosa.http.decode import decode_body, parse_head
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
 from lycosa.page.documents.sink import FAULT_MEMORY
@@ -60,7 +60,7 @@ def main() -> None:
 def _parse(exchange: Exchange, limits: DocumentLimits, markdown: MarkdownMode | None) -> bytes:
     try:
         headers = parse_head(exchange.response_head)
-        decoded = decode_with(exchange, headers, limits.max_decoded)
+        decoded = decode_body(exchange, limits.max_decoded)
         kind = kind_of(decoded.payload)
         if kind is None or (decoded.error and not decoded.payload):
             return encode_reply(None, decoded.error, decoded.truncated)

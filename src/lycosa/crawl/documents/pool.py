@@ -32,7 +32,7 @@ from lycosa.crawl.documents.wire import (
 )
 from lycosa.crawl.processing.page_reader import ItemExtractor, ParsedExchange, Reader
 from lycosa.fetch.robots_txt import product_token
-from lycosa.http.decode import decode_with, parse_head
+from lycosa.http.decode import decode_body, parse_head
 from lycosa.page.documents.kinds import kind_of, may_be_document
 from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_MEMORY, FAULT_TIMEOUT
 from lycosa.page.html.markdown import MarkdownMode
@@ -165,12 +165,18 @@ class DocumentPool:
     """Parses documents in child processes, started for the first document.
 
     Not thread-safe. Only the limits are pickled: each process has its own children. `markdown`: for
-    all documents of `begin`, see `PendingDocument`.
+    all documents of `begin`, see `PendingDocument`. `before_read`: called by `read`.
     """
 
-    def __init__(self, limits: DocumentLimits, markdown: MarkdownMode | None = None) -> None:
+    def __init__(
+        self,
+        limits: DocumentLimits,
+        markdown: MarkdownMode | None = None,
+        before_read: Callable[[], None] = lambda: None,
+    ) -> None:
         self.limits = limits
         self._markdown = markdown
+        self._before_read = before_read
         self._threads: ThreadPoolExecutor | None = None
         self._pending: dict[Future[ParsedExchange], PendingDocument] = {}
         self._ended: SimpleQueue[Future[ParsedExchange]] = SimpleQueue()
@@ -196,10 +202,10 @@ class DocumentPool:
             return False
         headers = parse_head(exchange.response_head)
         if headers.get("content-encoding") or headers.get("transfer-encoding"):
-            start = decode_with(replace(exchange, body=body[:_PEEK_BYTES]), headers, _PEEK_DECODED)
+            start = decode_body(replace(exchange, body=body[:_PEEK_BYTES]), _PEEK_DECODED)
             if not may_be_document(start.payload):
                 return False  # nearly all pages: decompressing twice would cost more
-            body = decode_with(exchange, headers, self.limits.max_decoded).payload
+            body = decode_body(exchange, self.limits.max_decoded).payload
         return kind_of(body) is not None
 
     def begin(self, exchange: Exchange, load: Callable[[], bytes] | None = None) -> None:
@@ -235,6 +241,7 @@ class DocumentPool:
             return ParsedExchange(None)
         if id(exchange) in self._latest:
             return self._latest[id(exchange)][1]
+        self._before_read()
         future = self._submit(PendingDocument(exchange, markdown=markdown))
         try:
             return future.result()

@@ -16,7 +16,6 @@ from multiprocessing.connection import Connection
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange
 from lycosa.crawl.processing.page_reader import ParsedExchange, Reader
-from lycosa.http.decode import Headers, parse_head
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.processes.terminal import escape_output
 
@@ -36,8 +35,7 @@ def _serve(reader: Reader, pipe: Connection) -> None:
             exchange, collections, markdown = pipe.recv()
         except EOFError:
             return
-        headers = parse_head(exchange.response_head)
-        pipe.send(reader(exchange, headers, collections, markdown=markdown))
+        pipe.send(reader(exchange, collections, markdown=markdown))
 
 
 class ChildReader:
@@ -57,7 +55,6 @@ class ChildReader:
     def __call__(
         self,
         exchange: Exchange,
-        headers: Headers,
         collections: Sequence[str] = (),
         *,
         markdown: MarkdownMode | None = None,

@@ -12,8 +12,8 @@ from lycosa.archive.warc.writer import payload_digest
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import RETRY_STATUSES, Exclusion, FetchError
 from lycosa.core.records import Exchange, UrlRow
-from lycosa.frontier.politeness.delay import retry_after_ms
-from lycosa.http.decode import Headers
+from lycosa.http.decode import parse_head
+from lycosa.http.fields import retry_after_ms
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 """RFC 9110 section 15.4: statuses of redirects by Location."""
@@ -64,12 +64,13 @@ class Judgement:
     wait_ms: int = 0
 
 
-def judge(exchange: Exchange, headers: Headers, *, now_ms: int, last_attempt: bool) -> Judgement:
+def judge(exchange: Exchange, *, now_ms: int, last_attempt: bool) -> Judgement:
     """Return the outcome of an exchange.
 
     After the last attempt an incomplete body is parsed: many servers announce wrong lengths.
     """
     status = exchange.status
+    headers = parse_head(exchange.response_head)
     wait = (
         retry_after_ms(headers.get("retry-after"), now_ms, headers.get("date"))
         if status in _RETRY_AFTER

@@ -4,14 +4,7 @@ and kill a hanging worker.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from multiprocessing.sharedctypes import RawArray, RawValue
-
-from lycosa.core.records import Exchange
-from lycosa.crawl.processing.page_reader import ParsedExchange, Reader, ReadsDocuments
-from lycosa.http.decode import Headers
-from lycosa.page.html.markdown import MarkdownMode
 
 MAX_PAGE_MS = 180_000
 """A worker that reads one page for so long hangs, and is killed: the slowest page of the hostile
@@ -32,6 +25,7 @@ class PageMark:
         self._number = RawValue("Q")
 
     def set(self, url: str) -> None:
+        """Record that the page of a URL is parsed from now on; "": none is."""
         self._number.value += 1
         self._text.value = url.encode()[: _MARK_BYTES - 1]
 
@@ -47,40 +41,17 @@ class PageMark:
         return text.decode(errors="replace")
 
 
-class _Unmarked:
-    """Reads documents without a mark: that has time limits of its own, and waits for other
-    processes.
-    """
+class HangDetector:
+    """Detects that one page is parsed for too long. Call it from one thread."""
 
-    def __init__(self, documents: ReadsDocuments, mark: PageMark) -> None:
-        self._documents = documents
+    def __init__(self, mark: PageMark) -> None:
         self._mark = mark
+        self._page = (0, 0)  # its number, and since when it is parsed (monotonic ms)
 
-    def wants(self, exchange: Exchange) -> bool:
-        return self._documents.wants(exchange)
-
-    def read(self, exchange: Exchange, markdown: MarkdownMode | None = None) -> ParsedExchange:
-        self._mark.set("")
-        return self._documents.read(exchange, markdown)
-
-
-class MarkingReader:
-    """Reads as `reader` does, and leaves a mark while it does so, but for documents."""
-
-    def __init__(self, reader: Reader, mark: PageMark) -> None:
-        documents = None if reader.documents is None else _Unmarked(reader.documents, mark)
-        self._reader = replace(reader, documents=documents)
-        self._mark = mark
-
-    def __call__(
-        self,
-        exchange: Exchange,
-        headers: Headers,
-        collections: Sequence[str] = (),
-        *,
-        markdown: MarkdownMode | None = None,
-    ) -> ParsedExchange:
-        self._mark.set(exchange.url)
-        parsed = self._reader(exchange, headers, collections, markdown=markdown)
-        self._mark.set("")
-        return parsed
+    def hangs(self, now: int) -> bool:
+        """Return whether the same page is parsed since `MAX_PAGE_MS`. `now`: monotonic ms."""
+        number, since = self._page
+        if number != self._mark.number or not self._mark.url:
+            self._page = (self._mark.number, now)
+            return False
+        return now - since >= MAX_PAGE_MS

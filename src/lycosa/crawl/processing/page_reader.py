@@ -18,7 +18,7 @@ from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Exchange, Item, Link, LinkKind, Page
 from lycosa.hooks.plugins import Plugins
-from lycosa.http.decode import Headers, decode_with
+from lycosa.http.decode import content_type_of, decode_body, parse_head
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.html import style
 from lycosa.page.html.markdown import MarkdownMode, html_markdown
@@ -52,7 +52,6 @@ class ParseFunction(Protocol):
     def __call__(
         self,
         exchange: Exchange,
-        headers: Headers,
         collections: Sequence[str] = (),
         *,
         markdown: MarkdownMode | None = None,
@@ -106,7 +105,6 @@ class Reader:
     def __call__(
         self,
         exchange: Exchange,
-        headers: Headers,
         collections: Sequence[str] = (),
         *,
         markdown: MarkdownMode | None = None,
@@ -120,25 +118,25 @@ class Reader:
             markdown,
         )
         if exchange.rendered:
-            page = self._parse(exchange, headers, exchange.rendered, RENDERED_TYPE, options)
+            page = self._parse(exchange, exchange.rendered, RENDERED_TYPE, options)
             page.faults.append(FAULT_RENDERED)
             return ParsedExchange(page)
-        decoded = decode_with(exchange, headers, self.max_decoded)
-        content_type = headers.get("content-type") or ""
+        decoded = decode_body(exchange, self.max_decoded)
+        content_type = content_type_of(exchange)
         if decoded.error and not decoded.payload:
             return ParsedExchange(None, decoded.error)
         if self.documents is not None and kind_of(decoded.payload) is not None:
             return self.documents.read(exchange, markdown)
         if not can_parse(content_type, decoded.payload):
             return ParsedExchange(None, decoded.error, decoded.truncated)
-        page = self._parse(exchange, headers, decoded.payload, content_type, options)
+        page = self._parse(exchange, decoded.payload, content_type, options)
         if decoded.error:
             page.faults.append(decoded.error)
         if decoded.truncated or exchange.truncated:
             page.faults.append("truncated")
         return ParsedExchange(page, "", decoded.truncated)
 
-    def items(self, exchange: Exchange, headers: Headers, collections: Sequence[str]) -> list[Item]:
+    def items(self, exchange: Exchange, collections: Sequence[str]) -> list[Item]:
         """Return only the items of a response.
 
         This is much faster than parsing it completely.
@@ -148,8 +146,8 @@ class Reader:
             return []
         payload, content_type = exchange.rendered, RENDERED_TYPE
         if not payload:
-            payload = decode_with(exchange, headers, self.max_decoded).payload
-            content_type = headers.get("content-type") or ""
+            payload = decode_body(exchange, self.max_decoded).payload
+            content_type = content_type_of(exchange)
             if self.documents is not None and kind_of(payload) is not None:
                 return []
         return parse_items(payload, read_items, url=exchange.url, content_type=content_type)
@@ -162,11 +160,11 @@ class Reader:
     def _parse(
         self,
         exchange: Exchange,
-        headers: Headers,
         payload: bytes,
         content_type: str,
         options: ParseOptions,
     ) -> Page:
+        headers = parse_head(exchange.response_head)
         return parse_page(
             payload,
             url=exchange.url,
@@ -177,22 +175,22 @@ class Reader:
             options=options,
         )
 
-    def markdown(self, exchange: Exchange, headers: Headers, mode: MarkdownMode) -> str:
+    def markdown(self, exchange: Exchange, mode: MarkdownMode) -> str:
         """Return a response as Markdown; "" if it has no text.
 
         HTML is not parsed to a `Page`.
         """
-        content_type = headers.get("content-type") or ""
+        content_type = content_type_of(exchange)
         payload = exchange.rendered
         if payload:
             content_type = RENDERED_TYPE
         else:
-            payload = decode_with(exchange, headers, self.max_decoded).payload
+            payload = decode_body(exchange, self.max_decoded).payload
         if kind_of(payload) is None:
             markdown = html_markdown(payload, exchange.url, content_type, mode)
             if markdown is not None:
                 return markdown
-        page = self(exchange, headers, markdown=mode).page
+        page = self(exchange, markdown=mode).page
         return "" if page is None else page.markdown or ""
 
 
@@ -201,8 +199,7 @@ _MAX_LINKS = 5_000
 
 def parse_requisites(
     exchange: Exchange,
-    headers: Headers,
-    parse: Callable[[Exchange, Headers], ParsedExchange],
+    parse: Callable[[Exchange], ParsedExchange],
     media_types: Sequence[str],
     max_decoded: int,
 ) -> ParsedExchange:
@@ -210,10 +207,10 @@ def parse_requisites(
 
     A response with another type than `media_types` has no page.
     """
-    content_type = headers.get("content-type") or ""
+    content_type = content_type_of(exchange)
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type == "text/css":
-        body = decode_with(exchange, headers, max_decoded)
+        body = decode_body(exchange, max_decoded)
         return ParsedExchange(
             None,
             truncated=body.truncated,
@@ -221,10 +218,10 @@ def parse_requisites(
         )
     if unindexable_type(content_type, media_types):
         return ParsedExchange(None)
-    parsed = parse(exchange, headers)
+    parsed = parse(exchange)
     page = parsed.page
     if page is not None and "html" in media_type:
-        body = decode_with(exchange, headers, max_decoded)
+        body = decode_body(exchange, max_decoded)
         urls = chain(style.html_urls(body.payload), style.image_sets(body.payload))
         page.links.extend(_links(exchange.url, urls, len(page.links)))
     return parsed

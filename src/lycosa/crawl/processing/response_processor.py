@@ -20,6 +20,7 @@ from lycosa.crawl.admission.discovery import KINDS, Discovery
 from lycosa.crawl.documents.pool import DocumentPool, document_limits
 from lycosa.crawl.policy.host_delay import HostPauses
 from lycosa.crawl.policy.outcome import FetchOutcome, Judgement, judge, revisit_target
+from lycosa.crawl.processing.page_mark import PageMark
 from lycosa.crawl.processing.page_reader import (
     ItemExtractor,
     ParsedExchange,
@@ -32,7 +33,6 @@ from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import PageMatcher
 from lycosa.crawl.state.task import Task, build_visit
 from lycosa.fetch.robots_txt import product_token, robots_verdict
-from lycosa.http.decode import Headers, parse_head
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.url.normalise import LinkResolver
 from lycosa.url.schemes import OTHERS
@@ -65,8 +65,9 @@ class _UnparsedDocument:
 class ResponseProcessor:
     """Processes exchanges one after the other.
 
-    `page_matcher` is called with new and changed pages. `wrap_reader` returns the parser of pages,
-    given the default one. `extractor` extracts the items of pages.
+    `page_matcher` is called with new and changed pages. `mark`: names the page that is
+    parsed, but no document: they have time limits of their own. `extractor` extracts the items of
+    pages.
     """
 
     def __init__(
@@ -75,22 +76,22 @@ class ResponseProcessor:
         discovery: Discovery,
         *,
         page_matcher: PageMatcher | None = None,
-        wrap_reader: Callable[[Reader], ParseFunction] | None = None,
+        mark: PageMark | None = None,
         extractor: ItemExtractor | None = None,
     ) -> None:
         fetch = crawl.config.fetch
         self.crawl = crawl
         jobs = (each.collection for each in crawl.assignments.values())
+        self._mark = mark or PageMark()
         self.documents = DocumentPool(
             document_limits(crawl.config),
             markdown=MarkdownMode.MAIN if any(each.markdown for each in jobs) else None,
+            before_read=partial(self._mark.set, ""),
         )
         self._reader = Reader(
             fetch.max_decoded, product_token(fetch.user_agent), self.documents, extractor
         )
-        self._read: ParseFunction = (
-            self._reader if wrap_reader is None else wrap_reader(self._reader)
-        )
+        self._read: ParseFunction = self._reader
         self.discovery = discovery
         self._rows = RowProcessor(crawl, discovery, self.parse, page_matcher)
         self._rest = HostPauses(crawl)
@@ -103,8 +104,7 @@ class ResponseProcessor:
     def process(self, exchange: Exchange, task: Task, replayed: Replayed | None = None) -> None:
         """Archive an exchange, then apply it. A replayed one keeps its record ID."""
         crawl = self.crawl
-        headers = parse_head(exchange.response_head)
-        verdict = self._judge(exchange, headers, task)
+        verdict = self._judge(exchange, task)
         first = task.rows[0] if task.rows else None
         name = first.collection if first else task.collection or self._collection_of(task)
         unparsed = self._unparsed_documents.pop(id(exchange), None)
@@ -112,7 +112,7 @@ class ResponseProcessor:
             crawl.hosts.queue(task.identity)  # the host may have been parked since
         archived = unparsed or (replayed.visit if replayed is not None else None)
         record_id = archived.record_id if archived is not None else ""
-        visit = build_visit(exchange, headers, task, name, record_id)
+        visit = build_visit(exchange, task, name, record_id)
         if verdict.outcome is FetchOutcome.REDIRECT:
             visit.record_redirect(self._redirect_target(task, verdict))
             if not visit.redirect_to:
@@ -135,7 +135,7 @@ class ResponseProcessor:
             crawl.buffer.batch.add_visit(visit)
         else:
             crawl.in_flight.pop(task.key, None)
-            self._rows.process(exchange, headers, task, visit, verdict, revisit_of)
+            self._rows.process(exchange, task, visit, verdict, revisit_of)
         self._host_row(task).add_bytes(len(exchange.body))
         if unparsed is None or not unparsed.booked:
             self._rest.book(task, exchange, verdict, visit.server)
@@ -161,8 +161,7 @@ class ResponseProcessor:
         documents do not release their host while too many of its documents wait.
         """
         crawl = self.crawl
-        headers = parse_head(exchange.response_head)
-        verdict = self._judge(exchange, headers, task)
+        verdict = self._judge(exchange, task)
         if verdict.outcome is not FetchOutcome.PAGE or not task.rows:
             return None
         revisit = revisit_target(exchange, verdict, task.rows)
@@ -172,7 +171,7 @@ class ResponseProcessor:
             and all(row.record_id and row.digest == revisit.digest for row in task.rows)
         ):
             return None
-        visit = build_visit(exchange, headers, task, task.rows[0].collection)
+        visit = build_visit(exchange, task, task.rows[0].collection)
         crawl.buffer.unparsed.archive(exchange, visit)
         key = task.identity.host_key
         booked = to_render or self._unparsed[key] < _MAX_UNPARSED_PER_HOST
@@ -184,10 +183,9 @@ class ResponseProcessor:
             self._rest.book(task, exchange, verdict, visit.server)
         return partial(crawl.buffer.unparsed.body, visit.record_id)
 
-    def _judge(self, exchange: Exchange, headers: Headers, task: Task) -> Judgement:
+    def _judge(self, exchange: Exchange, task: Task) -> Judgement:
         return judge(
             exchange,
-            headers,
             now_ms=self._clock.now_ms(),
             last_attempt=any(row.fails >= self._retries for row in task.rows),
         )
@@ -195,13 +193,15 @@ class ResponseProcessor:
     def parse(
         self,
         exchange: Exchange,
-        headers: Headers,
         collections: Sequence[str] = (),
         *,
         markdown: MarkdownMode | None = None,
     ) -> ParsedExchange:
         """Parse the page of an exchange, with the items of these collections."""
-        return self._read(exchange, headers, collections, markdown=markdown)
+        self._mark.set(exchange.url)
+        parsed = self._read(exchange, collections, markdown=markdown)
+        self._mark.set("")
+        return parsed
 
     @contextmanager
     def parsing_in_a_child(self) -> Iterator[None]:
@@ -272,8 +272,8 @@ class ResponseProcessor:
 
         Nothing else follows from it.
         """
-        headers, collection = parse_head(exchange.response_head), task.rows[0].collection
-        visit = build_visit(exchange, headers, task, collection, replayed.visit.record_id)
+        collection = task.rows[0].collection
+        visit = build_visit(exchange, task, collection, replayed.visit.record_id)
         visit.record_redirect(replayed.visit.redirect_to)
         visit.record_content(0, changed=False)
         self.crawl.buffer.batch.archive(exchange, visit, replayed.revisit_of)
@@ -298,8 +298,7 @@ class ResponseProcessor:
         )
         if visit.kind == VisitKind.ROBOTS or (not operation and gate.refuses(row) is not None):
             return
-        headers = parse_head(exchange.response_head)
-        verdict = judge(exchange, headers, now_ms=now_ms, last_attempt=True)
+        verdict = judge(exchange, now_ms=now_ms, last_attempt=True)
         with gate.uncounted():  # the other worker counts refused links
             if (
                 verdict.outcome is FetchOutcome.REDIRECT
@@ -309,7 +308,7 @@ class ResponseProcessor:
             ):
                 gate.redirect(row, visit.redirect_to, now_ms)
             elif verdict.outcome is FetchOutcome.PAGE and not operation:
-                page = self.parse(exchange, headers).page
+                page = self.parse(exchange).page
                 if page is not None and page.may_follow:
                     here = [link for link in page.links if gate.holds_target(link.target)]
                     gate.follow(row, here, now_ms)

@@ -31,7 +31,6 @@ from lycosa.frontier.recrawl.change_rate import (
 )
 from lycosa.frontier.recrawl.change_rate import observe as observe_change
 from lycosa.frontier.recrawl.due import RecrawlRules, retry_wait_ms
-from lycosa.http.decode import Headers
 from lycosa.page.documents.sink import FAULTS
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.url.file_types import READ_TYPES
@@ -72,7 +71,6 @@ class RowProcessor(CrawlListener):
     def process(
         self,
         exchange: Exchange,
-        headers: Headers,
         task: Task,
         visit: Visit,
         verdict: Judgement,
@@ -101,16 +99,14 @@ class RowProcessor(CrawlListener):
                 # the same bytes as at this collection's last visit
                 of_row = replace(verdict, outcome=FetchOutcome.UNCHANGED)
             if of_row.outcome is FetchOutcome.PAGE and parsed is None and not row.operation:
-                parsed = self._parse(exchange, headers, task.rows)
-            self._read_row(row, own, of_row, parsed, exchange, headers, first=number == 0)
+                parsed = self._parse(exchange, task.rows)
+            self._read_row(row, own, of_row, parsed, exchange, first=number == 0)
             self.crawl.buffer.batch.add_visit(own)
             page = parsed.page if parsed is not None else None
             for listener in self.crawl.listeners:
                 listener.row_processed(row, own, page)
 
-    def _parse(
-        self, exchange: Exchange, headers: Headers, rows: tuple[UrlRow, ...]
-    ) -> ParsedExchange:
+    def _parse(self, exchange: Exchange, rows: tuple[UrlRow, ...]) -> ParsedExchange:
         collections = [self.crawl.assignments[row.collection].collection for row in rows]
         stored = any(collection.markdown for collection in collections)
         parse = partial(
@@ -119,13 +115,11 @@ class RowProcessor(CrawlListener):
             markdown=MarkdownMode.MAIN if stored else None,
         )
         if not any(collection.requisites for collection in collections):
-            return parse(exchange, headers)
+            return parse(exchange)
         types = [
             each for collection in collections for each in collection.media_types or READ_TYPES
         ]
-        return parse_requisites(
-            exchange, headers, parse, types, self.crawl.config.fetch.max_decoded
-        )
+        return parse_requisites(exchange, parse, types, self.crawl.config.fetch.max_decoded)
 
     def _read_row(
         self,
@@ -134,7 +128,6 @@ class RowProcessor(CrawlListener):
         verdict: Judgement,
         parsed: ParsedExchange | None,
         exchange: Exchange,
-        headers: Headers,
         *,
         first: bool,
     ) -> None:
@@ -157,7 +150,7 @@ class RowProcessor(CrawlListener):
         elif row.operation:
             if outcome is FetchOutcome.PAGE:
                 row.record_capture(visit)
-                self.discovery.read(exchange, headers, row, visit)
+                self.discovery.read(exchange, row, visit)
             else:
                 visit.record_content(0, changed=False)
             self.discovery.settle(row, changed=visit.changed)

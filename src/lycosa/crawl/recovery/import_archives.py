@@ -270,7 +270,7 @@ class Importer:
         if visit is None:
             exchange = capture.exchange(identity.url, VisitKind.PAGE)
             headers, task = parse_head(capture.head), Task(identity, (), "", VisitKind.PAGE)
-            visit = build_visit(exchange, headers, task, self._collection)
+            visit = build_visit(exchange, task, self._collection)
             location = headers.get("location") or ""
             if exchange.status in REDIRECTS and location:
                 target = LinkResolver(identity.url).resolve(location)

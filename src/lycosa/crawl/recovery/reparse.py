@@ -19,7 +19,6 @@ from lycosa.archive.warc.reader import read_rendered, read_response
 from lycosa.core.records import Exchange, Item, Page, Visit
 from lycosa.crawl.processing.page_reader import FAULT_RENDERED, Reader
 from lycosa.hooks.plugins import installed_plugins
-from lycosa.http.decode import parse_head
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import CommitContents
@@ -139,8 +138,7 @@ def extract_items(
                 counts["unreadable"] += 1
                 continue
             visit = _visit(row)
-            headers = parse_head(exchange.response_head)
-            extracted.append((visit, reader.items(exchange, headers, [visit.collection])))
+            extracted.append((visit, reader.items(exchange, [visit.collection])))
         fresh = _fresh("items", (r for visit, items in extracted for r in item_rows(visit, items)))
         for visit, items in extracted:
             key = (visit.collection, visit.host_key, visit.url_key)
@@ -260,8 +258,7 @@ def _read(
     exchange = _exchange(row, locate)
     if exchange is None:
         return None
-    headers = parse_head(exchange.response_head)
-    return reader(exchange, headers, [str(row["collection"])], markdown=markdown).page
+    return reader(exchange, [str(row["collection"])], markdown=markdown).page
 
 
 def _exchange(row: dict[str, object], locate: Callable[[str], str]) -> Exchange | None:

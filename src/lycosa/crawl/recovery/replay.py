@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 import polars as pl
-import polars.selectors as cs
 
 from lycosa.archive.warc.members import Damage
 from lycosa.archive.warc.reader import StoredExchange, read_exchanges
@@ -23,8 +22,8 @@ from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.task import Task
 from lycosa.store.log.claim import OrphanArchive
 from lycosa.store.tables.live import LiveTables
-from lycosa.store.tables.rows import url_record
-from lycosa.url.scope import hostname, url_origin
+from lycosa.store.tables.rows import url_records
+from lycosa.url.scope import url_origin
 
 _BESIDE = (VisitKind.LOGIN, VisitKind.REQUISITE)  # exchanges without a row of `urls`
 _WAITING = (UrlState.KNOWN, UrlState.VISITED, UrlState.GONE)
@@ -114,10 +113,7 @@ class _Stored:
             on="url_key",
             how="semi",
         )
-        self._rows: dict[tuple[str, int], UrlRow] = {}
-        for row in rows.with_columns(cs.datetime().dt.epoch("ms")).collect().iter_rows():
-            record = url_record(row, hostname(row[3]))
-            self._rows[(record.collection, record.key)] = record
+        self._rows = {(row.collection, row.key): row for row in url_records(rows.collect())}
         self._crawl = crawl
 
     def rows_of(self, identity: UrlId, operation: str) -> Mapping[str, UrlRow]:

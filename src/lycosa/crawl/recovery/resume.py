@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import polars as pl
-import polars.selectors as cs
 
 from lycosa.config.settings import Collection
 from lycosa.core.dataclass import dataclass
@@ -27,8 +26,7 @@ from lycosa.frontier.rows.row_reader import HostRowReader
 from lycosa.frontier.scheduler.parked_hosts import RowReaders
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
-from lycosa.store.tables.rows import url_record
-from lycosa.url.scope import hostname
+from lycosa.store.tables.rows import url_records
 
 _RECONSIDERED = (
     Exclusion.SCOPE,
@@ -115,12 +113,8 @@ def _row_keys(frame: pl.DataFrame) -> pl.Series:
     return pl.Series("url_key", keys, dtype=pl.UInt64)
 
 
-def reconsider(crawl: CrawlState, tables: LiveTables, assignment: Assignment) -> int:
-    """Apply the current configuration to all rows: admit, exclude, make due.
-
-    Returns the number of changed rows.
-    """
-    changed = 0
+def reconsider(crawl: CrawlState, tables: LiveTables, assignment: Assignment) -> None:
+    """Apply the current configuration to all rows: admit, exclude, make due."""
     for row in stored_rows(tables, assignment.name, (UrlState.KNOWN, UrlState.EXCLUDED)):
         if crawl.urls.find(row.collection, row.id) is not None:
             continue
@@ -131,14 +125,10 @@ def reconsider(crawl: CrawlState, tables: LiveTables, assignment: Assignment) ->
             )
             if lifted and refusal is None:
                 crawl.urls.reopen(row)
-                changed += 1
         elif refusal is None and row.not_before and _postpone(row.reason):
             crawl.urls.make_due(row)
-            changed += 1
         elif refusal is not None:
             crawl.urls.exclude(row, Exclusion(refusal.value))
-            changed += 1
-    return changed
 
 
 def _postpone(reason: str) -> bool:
@@ -156,9 +146,8 @@ def stored_rows(tables: LiveTables, collection: str, states: tuple[str, ...]) ->
             (pl.col("collection") == collection)
             & (pl.col("operation") == "")
             & pl.col("state").is_in([str(state) for state in states])
-        ).with_columns(cs.datetime().dt.epoch("ms"))
-        for row in chosen.iter_rows():
-            yield url_record(row, hostname(row[3]))
+        )
+        yield from url_records(chosen)
 
 
 _BATCH_KEYS = 50_000
@@ -166,26 +155,23 @@ _BATCH_KEYS = 50_000
 
 def walk_links(
     crawl: CrawlState, tables: LiveTables, assignment: Assignment, *, every_link: bool
-) -> int:
+) -> None:
     """Admit the targets of a collection's stored links at their depth.
 
     Without `every_link`, only links of pages with a decreased depth (`Assignment.depth_decreased`).
-    Returns how many admissions were made or confirmed.
     """
     lowered = dict(assignment.depth_decreased)
     sources: Mapping[int, int] | None = None if every_link else dict(assignment.depth_decreased)
     assignment.depth_decreased.clear()
-    changed = 0
     while sources is None or sources:
         keys = None if sources is None else _key_frame(sources)
         for links in followed_links(tables, assignment.collection, keys):
             once = links.unique(["source", "target", "kind"], maintain_order=True)
-            changed += _walk(crawl, assignment, once)
+            _walk(crawl, assignment, once)
         sources = dict(assignment.depth_decreased)
         lowered.update(sources)
         assignment.depth_decreased.clear()
     _lower(crawl, tables, assignment, lowered)
-    return changed
 
 
 def followed_links(
@@ -208,7 +194,7 @@ def followed_links(
             yield links
 
 
-def _walk(crawl: CrawlState, assignment: Assignment, links: pl.DataFrame) -> int:
+def _walk(crawl: CrawlState, assignment: Assignment, links: pl.DataFrame) -> None:
     sources = links.select("source").unique()["source"].to_list()
     depths = {source: assignment.depth_of(crawl.identifier.identify(source)) for source in sources}
     source_depths = [(source, depth) for source, depth in depths.items() if depth is not None]
@@ -225,10 +211,8 @@ def _walk(crawl: CrawlState, assignment: Assignment, links: pl.DataFrame) -> int
         .sort("reached", "target")
     )
     now_ms = crawl.clock.now_ms()
-    changed = 0
     for target, reached, source in best_depths.iter_rows():
-        changed += not assignment.gate.admit(target, reached, now_ms, Provenance(source))
-    return changed
+        assignment.gate.admit(target, reached, now_ms, Provenance(source))
 
 
 def _key_frame(keys: Iterable[int]) -> pl.DataFrame:
@@ -245,16 +229,11 @@ def _lower(
         rows = tables.scan("urls").filter(
             (pl.col("collection") == assignment.name) & (pl.col("operation") == "")
         )
-        for row in (
-            rows.join(part, on="url_key", how="semi")
-            .with_columns(cs.datetime().dt.epoch("ms"))
-            .collect()
-            .iter_rows()
-        ):
-            record = url_record(row, hostname(row[3]))
+        for record in url_records(rows.join(part, on="url_key", how="semi").collect()):
+            depth_before = record.depth
             here = crawl.urls.find(assignment.name, record.id) or record
             depth = assignment.seen.depth(record.id)
             if depth is not None:
                 here.reduce_depth(depth)
-            if here is not record or record.depth != row[6]:
+            if here is not record or record.depth != depth_before:
                 crawl.urls.change(here)

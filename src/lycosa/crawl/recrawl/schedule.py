@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from lycosa.core.clock import Interval
 from lycosa.core.dataclass import dataclass
 from lycosa.core.records import UrlId, UrlRow, UrlState
 from lycosa.crawl.recrawl.compute_schedule import CHANGED, Ranker, RankingResult
@@ -90,7 +91,7 @@ class RecrawlSchedule(CrawlListener):
         self._renewing: Iterator[None] | None = None
         self._resumed: bool | None = None  # whether there were visited pages at the start
         self._ranking = False
-        self._next_look_up = 0
+        self._look_ups = Interval(self._clock, _LOOK_UP_MS)
         self._counts_links = False
         crawl.listeners.append(self)
         for name in crawl.assignments:
@@ -117,8 +118,7 @@ class RecrawlSchedule(CrawlListener):
         self._counts_links = True
         for plan in self._plans.values():
             plan.budget.turn(now_ms)
-        if self._linked and now >= self._next_look_up:
-            self._next_look_up = now + _LOOK_UP_MS
+        if self._linked and self._look_ups.is_due():
             for name in self._linked:
                 self._look_up(name)
         if not self._plans:

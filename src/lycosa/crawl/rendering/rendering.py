@@ -29,7 +29,7 @@ from lycosa.fetch.browser.browser import Browser
 from lycosa.fetch.browser.page import ResourceRequest
 from lycosa.fetch.browser.process import find_browser
 from lycosa.fetch.browser.records import BrowserLimits, RenderJob
-from lycosa.http.decode import Headers, decode_with, parse_head
+from lycosa.http.decode import Headers, content_type_of, decode_body, parse_head
 from lycosa.url.normalise import LinkResolver
 from lycosa.url.scope import url_origin
 
@@ -210,15 +210,14 @@ class Renders:
         )
         if row is None:
             return False
-        headers = parse_head(exchange.response_head)
-        if (headers.get("content-type") or "").partition(";")[0].strip().lower() not in _HTML:
+        if content_type_of(exchange).partition(";")[0].strip().lower() not in _HTML:
             return False
-        payload = decode_with(exchange, headers, self._config.fetch.max_decoded).payload
+        payload = decode_body(exchange, self._config.fetch.max_decoded).payload
         if not _SCRIPT.search(payload):
             return False
         page = _Rendered(exchange, row.collection, task.identity.host)
         if self._modes[row.collection] == "auto":
-            plain = self._parse(exchange, headers).page
+            plain = self._parse(exchange).page
             shell = is_shell(plain)
             plan = self._learner.plan(page.host, shell=shell)
             if plan is RenderPlan.PLAIN:
@@ -241,7 +240,7 @@ class Renders:
             for each in requests:
                 self._browser.refuse(each)
             return
-        payload = decode_with(exchange, headers, self._config.fetch.max_decoded).payload
+        payload = decode_body(exchange, self._config.fetch.max_decoded).payload
         head = _passed_on(headers)
         if (
             exchange.status == 200
@@ -287,9 +286,9 @@ class Renders:
         self._browser.close()
 
     def _begin(self, page: _Rendered) -> None:
-        headers = parse_head(page.exchange.response_head)
-        payload = decode_with(page.exchange, headers, self._config.fetch.max_decoded).payload
+        payload = decode_body(page.exchange, self._config.fetch.max_decoded).payload
         language = self._languages[page.collection] or self._config.fetch.accept_language
+        headers = parse_head(page.exchange.response_head)
         head = [(name, value) for name, value in _passed_on(headers) if name == "content-type"]
         self._browser.begin(
             RenderJob(page.exchange.url, 200, head, payload, self._agent, language, token=page)
@@ -347,9 +346,7 @@ class Renders:
         if not job.html:
             self._crawl.progress.errors[f"render_{job.error}"] += 1
         if page.compare:
-            rendered = (
-                self._parse(exchange, parse_head(exchange.response_head)).page if job.html else None
-            )
+            rendered = self._parse(exchange).page if job.html else None
             gained = rendered is not None and gains(page.plain, rendered)
             self._learner.observe(page.host, shell=page.shell, gained=gained)
             if not gained:

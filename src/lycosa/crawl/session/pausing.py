@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.clock import Clock, Interval, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_time
 from lycosa.crawl.dispatcher import Dispatcher
@@ -23,8 +23,6 @@ from lycosa.store.storage.storage import Storage
 from lycosa.store.workspace import Workspace
 
 FOLDER = "run/paused"
-# whether the workspace is a folder of this machine -> interval
-_INTERVAL_MS = {True: 1_000, False: 10_000}
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -107,23 +105,21 @@ def pause_text(state: Mapping[str, str]) -> str:
 class ManualPauses:
     """The names of paused collections, cached for frequent calls."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._next_look = 0
+    def __init__(self, storage: Storage, clock: Clock) -> None:
+        self._storage = storage
+        self._interval = Interval(clock, 1_000 if storage.on_disk else 10_000)
         self._names: frozenset[str] = frozenset()
 
-    def read(self, storage: Storage) -> frozenset[str]:
+    def read(self) -> frozenset[str]:
         """Return the names, at most 1 s old (10 s on remote storage).
 
         If storage is unreachable, the last names are returned.
         """
-        now = self._clock.monotonic_ms()
-        if now >= self._next_look:
-            self._next_look = now + _INTERVAL_MS[storage.on_disk]
+        if self._interval.is_due():
             with suppress(OSError):
                 self._names = frozenset(
                     name.removesuffix(".json")
-                    for name in storage.names(FOLDER)
+                    for name in self._storage.names(FOLDER)
                     if name.endswith(".json")
                 )
         return self._names
@@ -145,12 +141,12 @@ class PauseFollower:
     ) -> None:
         self._storage, self._collection = storage, collection
         self._dispatcher, self._report = dispatcher, report
-        self._pauses = ManualPauses(clock)
+        self._pauses = ManualPauses(storage, clock)
         self._paused = False
 
     def tick(self) -> None:
         """Stop or continue fetching if the collection was paused or resumed."""
-        paused = self._collection in self._pauses.read(self._storage)
+        paused = self._collection in self._pauses.read()
         if paused != self._paused:
             self._paused = paused
             if self._dispatcher is not None:

@@ -23,7 +23,8 @@ from lycosa.crawl.admission.url_filter import ExclusionCheck
 from lycosa.crawl.fetch_pipeline import Fetcher
 from lycosa.crawl.policy.operations import Operations
 from lycosa.crawl.policy.request_profiles import require_secrets
-from lycosa.crawl.processing.page_reader import ParseFunction, Reader, item_extractor
+from lycosa.crawl.processing.page_mark import PageMark
+from lycosa.crawl.processing.page_reader import item_extractor
 from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.recovery.replay import replay
 from lycosa.crawl.recovery.resume import load, reconsider, walk_links
@@ -102,12 +103,12 @@ class CrawlSession:
         self.worker.processor.discovery.configured()
         self.inbox.admit()
         with self.schedule.counting_links():  # links that another worker found meanwhile are new
-            self.received_links.apply(self.worker.commit_if_due)
+            self.received_links.apply(self.worker.commits.if_due)
         self._replay()
         self.inbox.apply()
         if self.changed:
             # so that replayed rows are in the tables for the walk
-            self.worker.commit_now()
+            self.worker.commits.now()
             for name in self.changed:
                 walk_links(crawl, self.tables, crawl.assignments[name], every_link=True)
         drop_code()
@@ -149,7 +150,7 @@ class CrawlSession:
         """
         depth_decreased = [each for each in self.crawl.assignments.values() if each.depth_decreased]
         if depth_decreased:
-            self.worker.commit_now()
+            self.worker.commits.now()
         for assignment in depth_decreased:
             walk_links(self.crawl, self.tables, assignment, every_link=False)
         return bool(depth_decreased)
@@ -173,7 +174,7 @@ class CrawlSession:
                 orphans,
                 self.tables,
                 self.workspace.path,
-                self.worker.commit_if_due,
+                self.worker.commits.if_due,
                 LiveTables(self.workspace, self.claim.state),
             )
 
@@ -187,15 +188,15 @@ class SessionOptions(WorkerOptions):
     there, and reads those that they send; it runs `forever`, because the end of the crawl depends
     on all workers (`Worker.idle`). `worker`: its name in the log. `lease`: the worker fetches only
     while the lease is valid, and adds at most the granted pages. `plugins`: replace the features
-    and installed plug-ins. `wrap_reader`: wraps the parser of pages. `fetcher`: replaces the
-    fetcher of the settings.
+    and installed plug-ins. `mark`: see `ResponseProcessor`. `fetcher`: replaces the fetcher
+    of the settings.
     """
 
     fetcher: Fetcher | None = None
     partitions: Iterable[int] | None = None
     worker: str = ""
     plugins: Plugins | None = None
-    wrap_reader: Callable[[Reader], ParseFunction] | None = None
+    mark: PageMark | None = None
 
 
 def open_session(
@@ -287,7 +288,7 @@ def _compose(
         crawl,
         discovery,
         page_matcher=matcher,
-        wrap_reader=options.wrap_reader,
+        mark=options.mark,
         extractor=item_extractor(crawl.plugins, (job.collection for job in crawl.jobs)),
     )
     worker = Worker(

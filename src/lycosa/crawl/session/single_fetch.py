@@ -22,7 +22,7 @@ from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.robots_txt import product_token, robots_url
 from lycosa.hooks.plugins import installed_plugins
-from lycosa.http.decode import parse_head
+from lycosa.http.decode import content_type_of, parse_head
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.url.normalise import LinkResolver, normalise, typed_url
 from lycosa.url.schemes import DEFAULT_PORTS, OTHERS
@@ -143,16 +143,15 @@ def read_page(
     Raises:
         WorkError: the media type is not supported, or the content cannot be decoded.
     """
-    headers = parse_head(exchange.response_head)
     limits = DocumentLimits(
         max_decoded=settings.max_decoded, product_token=product_token(settings.user_agent)
     )
     extractor = item_extractor(installed_plugins(), collections) if collections else None
     names = [each.name for each in collections]
     with document_reader(limits, extractor) as reader:
-        parsed = reader(exchange, headers, names, markdown=markdown)
+        parsed = reader(exchange, names, markdown=markdown)
     if parsed.page is None:
-        kind = headers.get("content-type") or "no Content-Type"
+        kind = content_type_of(exchange) or "no Content-Type"
         raise WorkError(
             f"{source or exchange.url} cannot be parsed ({parsed.error or kind}); "
             "supported are HTML, plain text, PDF and office documents"

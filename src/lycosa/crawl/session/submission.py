@@ -18,7 +18,7 @@ from lycosa.crawl.session.planning import nearest, seeds_for
 from lycosa.store.coordination.owner import OwnerNote
 from lycosa.store.log.claim import INBOX
 from lycosa.store.workspace import Workspace
-from lycosa.url.exclusions import ExclusionRules, parse_exclusions
+from lycosa.url.exclusions import ExclusionRules, read_exclusions
 from lycosa.url.normalise import normalise
 from lycosa.url.rules import Rules
 from lycosa.url.scope import Admission, hostname
@@ -133,11 +133,6 @@ def _collection(
 
 
 def exclusion_list(config: Config) -> ExclusionRules:
-    """Return the rules of `crawl.exclusions`. Raises UsageError if the file cannot be read."""
+    """Return the rules of `crawl.exclusions`. Raises ConfigError if the file cannot be read."""
     path = config.crawl.exclusions
-    if not path:
-        return ExclusionRules()
-    try:
-        return parse_exclusions(Path(path).read_text(encoding="utf-8"), path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"exclusion list {path} cannot be read: {error}") from None
+    return read_exclusions(Path(path)) if path else ExclusionRules()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
+from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.hours import parse_hours
 from lycosa.core.units import format_duration
@@ -50,6 +51,12 @@ class Rate:
         return round((pages - before) * 1000 / elapsed, 2) if elapsed and since else 0.0
 
 
+def workspace_disk(storage: Storage, config: Config) -> DiskSpace:
+    """Return the free space of the disk on which a workspace, or its cache, is."""
+    folder = storage.root if storage.on_disk else storage.scratch_dir()
+    return DiskSpace(folder, config.run.disk_reserve)
+
+
 class CrawlPause:
     """Pauses collections by schedule and by command, and all of them when the disk is full.
 
@@ -57,7 +64,13 @@ class CrawlPause:
     """
 
     def __init__(
-        self, jobs: Iterable[Job], space: DiskSpace, clock: Clock, *, scheduled: bool = True
+        self,
+        jobs: Iterable[Job],
+        storage: Storage,
+        config: Config,
+        clock: Clock,
+        *,
+        scheduled: bool = True,
     ) -> None:
         self._clock = clock
         jobs = list(jobs)
@@ -66,14 +79,14 @@ class CrawlPause:
             for job in jobs
         }
         self._paused = frozenset(job.collection.name for job in jobs if job.collection.paused)
-        self._manual_pauses = ManualPauses(clock)
-        self._disk_space = space
+        self._manual_pauses = ManualPauses(storage, clock)
+        self._disk_space = workspace_disk(storage, config)
         self.paused_collections: frozenset[str] = frozenset()
 
     def update(self, session: CrawlSession) -> None:
         """Set the collections for which the worker may fetch."""
         now_ms = self._clock.now_ms()
-        manually_paused = self._manual_pauses.read(session.workspace.storage) & self._hours.keys()
+        manually_paused = self._manual_pauses.read() & self._hours.keys()
         self.paused_collections = (
             self._paused
             | manually_paused

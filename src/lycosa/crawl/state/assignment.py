@@ -38,7 +38,6 @@ class Assignment:
     pace: DelayRules
     pages: int = 0
     suspects: int = 0
-    free_suspects: int = FREE_SUSPECTS
     in_flight: int = 0
     unparsed: int = 0
     grant: int | None = None
@@ -52,7 +51,7 @@ class Assignment:
 
     def resume(self, pages: int, suspects: int) -> None:
         """Set the committed counts."""
-        self.pages, self.suspects, self.free_suspects = pages, suspects, FREE_SUSPECTS
+        self.pages, self.suspects = pages, suspects
 
     def count_page(self) -> None:
         """Count one more stored page."""
@@ -74,7 +73,7 @@ class Assignment:
     def may_fetch_suspect(self) -> bool:
         """Return whether another suspected trap may be fetched on a host of a seed."""
         return self.suspects < free_suspects(
-            self.gate.admission.named_hosts, self.pages, self.free_suspects
+            self.gate.admission.named_hosts, self.pages, FREE_SUSPECTS
         )
 
     def depth_of(self, identity: UrlId) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lycosa.config.settings import Collection
 from lycosa.core.dataclass import dataclass
 from lycosa.core.records import Exchange, UrlId, UrlRow, Visit, VisitKind
-from lycosa.http.decode import Headers
+from lycosa.http.decode import parse_head
 
 
 @dataclass(slots=True)
@@ -59,7 +59,6 @@ def media_type(content_type: str) -> str:
 
 def build_visit(
     exchange: Exchange,
-    headers: Headers,
     task: Task,
     collection: str,
     record_id: str = "",
@@ -70,6 +69,7 @@ def build_visit(
     `record_id`: the ID of the record if one exists already.
     """
     identity, row = task.identity, task.rows[0] if task.rows else None
+    headers = parse_head(exchange.response_head)
     content_type, server, etag, last_modified = [
         (headers.get(name) or "")[:_HEADER_LIMIT] for name in _HEADERS
     ]

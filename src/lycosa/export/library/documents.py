@@ -13,7 +13,6 @@ from lycosa.core.records import Exchange, Link, Page, VisitKind
 from lycosa.crawl.processing.page_reader import ParseFunction
 from lycosa.export.declared import DECLARED, exported
 from lycosa.export.library.editions import IDENTITY, PLACE
-from lycosa.http.decode import parse_head
 
 LINK_COLUMNS = ("host_key", "url_key", "target", "anchor", "kind", "position")
 _LINKS_SCHEMA = {
@@ -133,5 +132,5 @@ def _parse_record(
         status=response.status,
         truncated="" if row["truncated"] == "decoded" else row["truncated"],
     )
-    page = parse(exchange, parse_head(response.head)).page
+    page = parse(exchange).page
     return page if page is not None and page.may_index else None

@@ -21,7 +21,6 @@ from lycosa.crawl.documents.wire import DocumentLimits
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.export.mirror.file_names import file_names
 from lycosa.export.written_files import WrittenFiles
-from lycosa.http.decode import parse_head
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.page.markdown import text_markdown
 from lycosa.store.storage.files import write_errors
@@ -283,7 +282,7 @@ def _markdown(
         status=stored.status,
         rendered=rendered,
     )
-    return reader.markdown(exchange, parse_head(stored.head), mode)
+    return reader.markdown(exchange, mode)
 
 
 def export_markdown(

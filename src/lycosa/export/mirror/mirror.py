@@ -23,7 +23,7 @@ from lycosa.core.records import Exchange, LinkKind, UrlState, VisitKind
 from lycosa.export.mirror.file_names import file_names, is_known
 from lycosa.export.mirror.rewrite import rewrite_css, rewrite_html
 from lycosa.export.written_files import WrittenFiles
-from lycosa.http.decode import decode_with, parse_head
+from lycosa.http.decode import decode_body
 from lycosa.page.directory_listing import LISTINGS, read_listing
 from lycosa.page.media import MediaFormat, format_of
 from lycosa.store.storage.files import write_errors
@@ -232,7 +232,7 @@ def _body(
         body=stored.body,
         status=stored.status,
     )
-    decoded = decode_with(exchange, parse_head(stored.head), _DECODED_LIMIT)
+    decoded = decode_body(exchange, _DECODED_LIMIT)
     if decoded.error and not decoded.payload:
         return None
     folder = name.rpartition("/")[0].split("/")

@@ -12,7 +12,7 @@ algorithm of disk scheduling). Guarded by bench/large.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 import numpy as np
@@ -61,15 +61,9 @@ class HostDirectory:
     so it is not picked.
     """
 
-    _count: int
-    _behind: int  # the next pick starts here: the position after the last one
-    _new: dict[int, int]  # host key -> slot of hosts that were added since the index was made
-    _looks: int  # number of calls of `slot`
-    _indexed: bool  # whether the index contains all hosts that are not in `_new`
-
     def __init__(self, folder: str | None = None) -> None:
         self._arrays = MappedArrays(folder)
-        self._looks = 0
+        self._looks = 0  # number of calls of `slot`
         self.clear()
 
     def __len__(self) -> int:
@@ -185,8 +179,8 @@ class HostDirectory:
 
     def set_back(self, by_ms: int) -> None:
         """Move due times earlier after the clock was set back."""
-        for first in range(0, self._count, _BLOCK):
-            times = self.next_at[first : min(first + _BLOCK, self._count)]
+        for block in self._blocks():
+            times = self.next_at[block]
             times[(times > 0) & (times < NEVER)] -= by_ms
         self._arrays.shed()
 
@@ -205,11 +199,10 @@ class HostDirectory:
         """
         candidates: list[tuple[Slots, npt.NDArray[np.float64], _Keys]] = []
         due_in_all = 0
-        for first in range(0, self._count if limit > 0 else 0, _BLOCK):
-            block = slice(first, min(first + _BLOCK, self._count))
+        for block in self._blocks() if limit > 0 else ():
             due: Slots = (
                 np.flatnonzero((self.next_at[block] <= now_ms + horizon_ms) & ~self.active[block])
-                + first
+                + block.start
             )
             urgency, distance = (
                 self._urgency(due, now_ms, order),
@@ -235,26 +228,19 @@ class HostDirectory:
     def next_time(self) -> int | None:
         """Return the earliest due time of a parked host; None: there is none."""
         earliest = NEVER
-        for first in range(0, self._count, _BLOCK):
-            block = slice(first, min(first + _BLOCK, self._count))
+        for block in self._blocks():
             earliest = int(self.next_at[block].min(initial=earliest, where=~self.active[block]))
         self._arrays.shed()
         return None if earliest >= NEVER else earliest
 
     def has_unvisited_due(self, now_ms: int) -> bool:
         """Return whether a parked host without a visited URL is due."""
-        any_unvisited = False
-        for first in range(0, self._count, _BLOCK):
-            block = slice(first, min(first + _BLOCK, self._count))
-            if bool(
-                (
-                    (self.next_at[block] <= now_ms)
-                    & ~self.active[block]
-                    & (self.visited[block] == 0)
-                ).any()
-            ):
-                any_unvisited = True
-                break
+        any_unvisited = any(
+            (
+                (self.next_at[block] <= now_ms) & ~self.active[block] & (self.visited[block] == 0)
+            ).any()
+            for block in self._blocks()
+        )
         self._arrays.shed()
         return any_unvisited
 
@@ -294,6 +280,11 @@ class HostDirectory:
                     getattr(self, name)[slots] = values
             self._arrays.shed()
 
+    def _blocks(self) -> Iterator[slice]:
+        """Yield parts of the columns that need little memory at once."""
+        for first in range(0, self._count, _BLOCK):
+            yield slice(first, min(first + _BLOCK, self._count))
+
     def _urgency(self, due: Slots, now_ms: int, order: HostOrder) -> npt.NDArray[np.float64]:
         """Return sort keys: smaller values come first."""
         if order is HostOrder.SERVERS:
@@ -318,7 +309,7 @@ class HostDirectory:
         self.next_at = self._arrays.zeros("next_at", np.int64, _FIRST_SIZE)
         self.last_visit_at = self._arrays.zeros("last_visit_at", np.int64, _FIRST_SIZE)
         self._count = 0
-        self._behind = 0
+        self._behind = 0  # the next pick starts here: the position after the last one
         self._reindex()
 
     def _ensure_capacity(self, more: int) -> None:
@@ -343,8 +334,9 @@ class HostDirectory:
             (keys >> np.uint64(64 - _TOP_BITS)).astype(np.int64), minlength=1 << _TOP_BITS
         )
         self._tops = np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32)
-        self._new = {}
-        self._indexed = True
+        # host key -> slot of hosts that were added since
+        self._new: dict[int, int] = {}
+        self._indexed = True  # whether the index contains all hosts that are not in `_new`
         self._arrays.shed()
 
 

@@ -21,8 +21,9 @@ from collections.abc import Iterable
 
 from lycosa.config.settings import Collection
 from lycosa.core.dataclass import dataclass
-from lycosa.frontier.politeness.delay import DOMAIN_CAP_MS, RETRY_AFTER_CAP_MS
+from lycosa.frontier.politeness.delay import DOMAIN_CAP_MS
 from lycosa.frontier.politeness.domain_clock import BUSY, DomainClock
+from lycosa.http.fields import RETRY_AFTER_CAP_MS
 
 _TIDY_FROM = 4_096
 

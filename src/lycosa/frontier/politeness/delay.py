@@ -9,10 +9,7 @@ never capped. All pure; `lycosa.frontier.politeness.clocks` stores the pauses.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
 from xxhash import xxh3_64_intdigest
@@ -31,16 +28,11 @@ BACKOFF_JITTER = 0.25
 together.
 """
 
-RETRY_AFTER_CAP_MS = 7 * 86_400_000
-"""Maximum Retry-After (a week)."""
-
 DOMAIN_CAP_MS = 600_000
 """Maximum time for which a pause of one host also binds its registrable domain."""
 
 FORGIVEN_FROM = 12
 """Maximum of the failure counter when it is halved: 60 s doubled 11 times exceeds the cap."""
-
-_SECONDS = re.compile(r"(\d{1,12})\d*(?:\.\d*)?", re.ASCII)
 
 
 class Reason(StrEnum):
@@ -187,31 +179,3 @@ def failures_after(failures: int, failed: bool) -> int:
     then none.
     """
     return failures + 1 if failed else min(failures, FORGIVEN_FROM) // 2
-
-
-def retry_after_ms(value: str | None, now_ms: int, date: str | None = None) -> int:
-    """Parse Retry-After (RFC 9110 section 10.2.3: seconds or a date) into milliseconds; 0 if absent
-    or invalid.
-
-    `date`: the Date header of the response. If the server's clock is wrong, the longer of the two
-    interpretations is used.
-    """
-    if not value:
-        return 0
-    text = value.strip()
-    if (seconds := _SECONDS.fullmatch(text)) is not None:
-        return min(int(seconds[1]) * 1000, RETRY_AFTER_CAP_MS)
-    at_ms = _date_ms(text)
-    if at_ms is None:
-        return 0
-    since = min(now_ms, _date_ms(date or "") or now_ms)
-    return min(max(at_ms - since, 0), RETRY_AFTER_CAP_MS)
-
-
-def _date_ms(text: str) -> int | None:
-    """Parse an HTTP date in any of its forms (RFC 9110 section 5.6.7). Without a zone: UTC."""
-    try:
-        at = parsedate_to_datetime(text)
-        return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
-    except (ValueError, TypeError, OverflowError):
-        return None

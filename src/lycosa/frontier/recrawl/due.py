@@ -86,7 +86,6 @@ class RecrawlRules:
     default_rate: float = 1 / 30  # fresh: for pages whose rate was never estimated
     shortest_ms: int = 5 * MINUTE_MS  # fresh: minimum interval
     # fresh: maximum interval of all pages; None: no limit
-    longest_ms: int | None = None
     failed_first_ms: int = HOUR_MS  # after the first failed visit; doubled with each further one
     failed_longest_ms: int = 7 * DAY_MS
     gone_first_ms: int = DAY_MS  # after a page was gone for the first time; doubled each time
@@ -107,13 +106,11 @@ class RecrawlRules:
                 "durations, rates and budgets must be above 0, daily_at a minute of "
                 "the day (0 to 1439)"
             )
-        longest = self.shortest_ms if self.longest_ms is None else self.longest_ms
         if (
-            longest < self.shortest_ms
-            or self.failed_longest_ms < self.failed_first_ms
+            self.failed_longest_ms < self.failed_first_ms
             or self.gone_longest_ms < self.gone_first_ms
         ):
-            raise ValueError("a longest duration must not be below its shortest or first one")
+            raise ValueError("a longest duration must not be below its first one")
 
     @property
     def gone_checks(self) -> int:
@@ -284,16 +281,14 @@ def _fresh_wait(rules: RecrawlRules, row: UrlRow) -> int | None:
     changes = row.change_rate if row.change_rate > 0 else rules.default_rate
     interval = interval_of(weight, changes, rules.threshold)
     days = claimed_interval(interval, changes, row.claim, row.silence)
-    longest = _MAX_MS if rules.longest_ms is None else rules.longest_ms
-    if days * DAY_MS >= longest:
-        return rules.longest_ms
+    if days * DAY_MS >= _MAX_MS:
+        return None
     return max(round(days * DAY_MS), rules.shortest_ms)
 
 
 def _fresh_wait_expr(rules: RecrawlRules, visited_at: pl.Expr) -> pl.Expr:
     """Use numpy for each batch: as a polars expression the formula has thousands of nodes."""
     names = ("depth", "importance", "change_rate", "claim", "silence")
-    longest = _MAX_MS if rules.longest_ms is None else rules.longest_ms
 
     def waits(columns: Sequence[pl.Series]) -> pl.Series:
         depth, weight, changes, claim, silence = (column.to_numpy() for column in columns)
@@ -302,10 +297,10 @@ def _fresh_wait_expr(rules: RecrawlRules, visited_at: pl.Expr) -> pl.Expr:
             interval_days(weight, changes, rules.threshold), changes, claim, silence
         )
         rounded = np.clip(
-            np.rint(np.minimum(intervals * DAY_MS, longest)), rules.shortest_ms, None
+            np.rint(np.minimum(intervals * DAY_MS, _MAX_MS)), rules.shortest_ms, None
         ).astype(np.int64)
-        never = intervals * DAY_MS >= longest
-        return pl.Series(rounded).set(pl.Series(never), rules.longest_ms)
+        never = intervals * DAY_MS >= _MAX_MS
+        return pl.Series(rounded).set(pl.Series(never), None)
 
     columns = [pl.col(name).cast(pl.Float64).fill_null(0.0) for name in names]
     return pl.map_batches(columns, waits, return_dtype=pl.Int64, is_elementwise=True)

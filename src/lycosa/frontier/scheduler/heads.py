@@ -15,11 +15,9 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from sys import intern
-from typing import Any
 
 import numpy as np
 import polars as pl
-import polars.selectors as cs
 
 from lycosa.core.clock import Clock
 from lycosa.core.records import UrlId, UrlRow
@@ -29,8 +27,7 @@ from lycosa.frontier.scheduler.agenda import Agenda, Pending
 from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.queue import FIRST, KINDS, HostQueue, kind_expr
 from lycosa.frontier.scheduler.strategy import Rank
-from lycosa.store.tables.rows import url_record
-from lycosa.url.scope import hostname
+from lycosa.store.tables.rows import record_rows, url_record, url_records
 
 HORIZON_MS = 600_000
 """URLs that are due within ten minutes may be in a head; hosts with longer pauses are parked."""
@@ -114,10 +111,7 @@ class Heads:
             np.array([identity.host_key for identity in identities], np.uint64),
             np.array([identity.url_key for identity in identities], np.uint64),
         )
-        url_keys = {identity.url_key for identity in identities}
-        for row in _rows(frame):
-            if row[2] in url_keys:
-                yield url_record(row, hostname(row[3]))
+        yield from url_records(frame)
 
     def read_from(self, row_reader: HostRowReader) -> None:
         """Fill the heads from the table `urls`."""
@@ -284,7 +278,7 @@ class Heads:
             RowChoice(order, limit + far, near, far, kind),
         )
         hosts = self._frontier.hosts
-        for row in _rows(frame):
+        for row in record_rows(frame):
             host = hosts[row[1]].row
             # texts that many rows share are stored once: a fifth of the memory of a queued URL
             shared = (
@@ -392,8 +386,3 @@ class Heads:
 
     def _partitions(self, keys: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.uint16]]:
         return np.array([self._frontier.hosts[key].row.partition for key in keys], np.uint16)
-
-
-def _rows(frame: pl.DataFrame) -> Iterator[tuple[Any, ...]]:
-    """Yield rows in the form of `url_record`."""
-    return frame.with_columns(cs.datetime().dt.epoch("ms")).iter_rows()

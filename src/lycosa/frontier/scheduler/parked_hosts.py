@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
-import polars.selectors as cs
 
 from lycosa.core.clock import Clock
 from lycosa.core.dataclass import dataclass
@@ -23,7 +22,7 @@ from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.heads import HORIZON_MS
 from lycosa.frontier.scheduler.queue import HostQueue
 from lycosa.store.log.state import LogState
-from lycosa.store.tables.rows import host_record
+from lycosa.store.tables.rows import host_record, record_rows
 
 _RETRY_MS = 1_000
 _MAX_PAUSE_MS = MAX_CRAWL_DELAY_MS
@@ -309,7 +308,7 @@ class ParkedHosts:
         host_keys = np.array(keys, np.uint64)
         partitions = self.directory.partition[self.directory.slots(host_keys)]
         frame = self.row_readers.hosts.rows(partitions, host_keys, pl.col("host") != "")
-        for row in frame.with_columns(cs.datetime().dt.epoch("ms")).iter_rows():
+        for row in record_rows(frame):
             yield host_record(row)
 
     def _slot(self, host_key: int) -> int:

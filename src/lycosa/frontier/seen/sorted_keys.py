@@ -43,7 +43,8 @@ _SPILLED = np.dtype([("key", np.uint64), ("payload", np.uint16)])
 
 
 class SortedKeys:
-    """uint64 key -> uint16 payload. Without a folder all keys are in memory. Not thread-safe.
+    """uint64 key -> uint16 payload. Without a folder, keys added are kept in memory. Not
+    thread-safe.
 
     A new key's payload may have more bits: they are stored until compaction. When the disk is full,
     compaction is deferred and memory grows: the next commit stops the crawl and reports the reason.
@@ -102,19 +103,11 @@ class SortedKeys:
     def load(self, batches: Iterable[tuple[KeyArray, PayloadArray]]) -> None:
         """Replace all keys; in any order, the first of equal keys is used.
 
-        With a folder, one batch and a sixty-fourth of the keys are in memory.
+        One batch and a sixty-fourth of the keys are in memory.
 
         Raises:
             OSError: the folder cannot be written to; nothing has changed.
         """
-        if self._folder is None:
-            fresh = PackedKeys()
-            for keys, payloads in batches:
-                for key, payload in zip(keys.tolist(), payloads.tolist(), strict=True):
-                    if fresh.get(key) is None:
-                        fresh.put(key, payload)
-            self._new = fresh
-            return
         spills = defaultdict[int, BinaryIO](self._unnamed)
         try:
             for keys, payloads in batches:

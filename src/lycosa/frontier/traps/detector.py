@@ -20,7 +20,7 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Final, NamedTuple
+from typing import Final
 
 from xxhash import xxh3_64_intdigest
 
@@ -100,17 +100,6 @@ def explain(rule: str) -> str:
     return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
-class TrapVerdict(NamedTuple):
-    """Whether a URL may be fetched. `share`: maximum share of its group in the fetches of the host,
-    1: no limit, 0: none.
-    """
-
-    admit: bool
-    rule: str = ""
-    group: str = ""
-    share: float = 1.0
-
-
 @dataclass(slots=True, frozen=True)
 class ObservedPage:
     """The features of a page that the detector uses.
@@ -135,8 +124,6 @@ _RECORD: Final = re.compile(r"\?[^=&]*=[^&]*\d[^&]*$")
 like the parameters.
 """
 
-_OPEN: Final = TrapVerdict(True)
-
 
 @dataclass(slots=True)
 class HostTrapDetector:
@@ -151,29 +138,26 @@ class HostTrapDetector:
     has_stopped: bool = False
     digests: array[int] = field(default_factory=lambda: array("H", bytes(2 * _FEWEST_DIGESTS)))
 
-    def verdict(self, path: str) -> TrapVerdict:
-        """Return whether an unvisited URL may be fetched now. Changes no state; pass refusals to
-        `count`.
+    def refuses(self, path: str) -> str:
+        """Return the rule by which an unvisited URL may not be fetched now, or "". Changes no
+        state; pass refusals to `count`.
 
         Args:
             path: with the query, as in the normalised URL.
         """
         if not self.has_stopped:
-            return _OPEN
+            return ""
         for name in shape_of(path).groups:
             group = self.groups.get(name)
             if group is None:
                 continue
             if group.is_stopped:
-                if group.probes >= MAX_PROBES:
-                    return TrapVerdict(False, group.rule, name, 0.0)
                 wait = (PROBE_RICH_AFTER if group.novel > RICH else PROBE_AFTER) << group.probes
-                return TrapVerdict(
-                    self.requests - group.stopped_at >= wait, group.rule, name, 1 / wait
-                )
+                waits = group.probes >= MAX_PROBES or self.requests - group.stopped_at < wait
+                return group.rule if waits else ""
             if group.is_proven:
-                return _OPEN
-        return _OPEN
+                return ""
+        return ""
 
     def count(self, rule: str) -> None:
         """Count a URL that was refused by a rule, lexical ones included. The intervals of probes

@@ -12,9 +12,13 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
+import polars as pl
+import polars.selectors as cs
+
 from lycosa.core.host_row import HostRow, RobotsEntry
 from lycosa.core.records import Item, Metadata, Page, UrlId, UrlRow, Visit
 from lycosa.store.tables.schema import VISITS
+from lycosa.url.scope import hostname
 
 Row = tuple[Any, ...]
 
@@ -243,6 +247,17 @@ def url_record(row: Row, host: str) -> UrlRow:
     values.append(tuple(row[-1] or ()))
     identity = UrlId(url, host, host_key, url_key, partition)
     return UrlRow(identity, collection, depth, operation, *values)
+
+
+def record_rows(frame: pl.DataFrame) -> Iterator[Row]:
+    """Yield whole rows of a table as `url_record` and `host_record` read them."""
+    return frame.with_columns(cs.datetime().dt.epoch("ms")).iter_rows()
+
+
+def url_records(frame: pl.DataFrame) -> Iterator[UrlRow]:
+    """Yield the UrlRow of each row of a frame of `urls`."""
+    for row in record_rows(frame):
+        yield url_record(row, hostname(row[3]))
 
 
 def host_record(row: Row) -> HostRow:
