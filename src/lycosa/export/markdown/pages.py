@@ -15,7 +15,6 @@ import polars as pl
 
 from lycosa.archive.warc.reader import read_rendered, read_response
 from lycosa.core.errors import ArchiveError, UsageError
-from lycosa.core.records import Exchange, VisitKind
 from lycosa.crawl.documents.pool import document_reader
 from lycosa.crawl.documents.wire import DocumentLimits
 from lycosa.crawl.processing.page_reader import Reader
@@ -273,16 +272,7 @@ def _markdown(
         rendered = read_rendered(path, offset + length)
     except (ArchiveError, FileNotFoundError):
         rendered = b""
-    exchange = Exchange(
-        page["url"],
-        VisitKind.PAGE,
-        0,
-        0,
-        response_head=stored.head,
-        body=stored.body,
-        status=stored.status,
-        rendered=rendered,
-    )
+    exchange = stored.exchange(page["url"], rendered=rendered)
     return reader.markdown(exchange, parse_head(stored.head), mode)
 
 
