@@ -49,7 +49,7 @@ class StoredResponse(NamedTuple):
     ) -> Exchange:
         """Return the response as it was fetched from `url`, to parse or decode it.
 
-        `truncated`: as its visit states it; `decoded` is left out, since the archived body is whole.
+        `truncated`: as its visit states it; not `decoded`, because the archived body is whole.
         """
         return Exchange(
             url,
