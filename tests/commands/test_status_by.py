@@ -198,7 +198,7 @@ def test_empty_workspace_has_empty_tables(tmp_path: Path) -> None:
 def test_tally_aggregates_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("lycosa.commands.inspection.status_by._MAX_WAITING", 10)
-    tally = Tally(["key"], ["sum"], ["low"], ["high"])
+    tally = Tally(["key"], [pl.col("sum").sum(), pl.col("low").min(), pl.col("high").max()])
     for number in range(50):
         tally.add(
             pl.DataFrame(

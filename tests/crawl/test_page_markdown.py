@@ -11,7 +11,7 @@ from lycosa.commands.crawling.reparse import reparse_workspace
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Config
 from lycosa.export.archives.collection_copy import copy_collection
-from lycosa.export.markdown.pages import markdown_pages
+from lycosa.export.markdown.pages import selected_pages
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.store.compaction.compact import compact
 from lycosa.store.exclusion.purge import purge
@@ -101,10 +101,10 @@ def test_readers_use_the_stored_markdown(site: str, run: RunCrawl) -> None:
     unreadable: list[str] = []
     pages = {
         page.url: page.markdown
-        for page in markdown_pages(Workspace.open(root), unreadable=unreadable)
+        for page in selected_pages(Workspace.open(root), unreadable=unreadable)
     }
     assert (pages[f"{site}a.html"], unreadable) == (ARTICLE_MARKDOWN, [])
-    list(markdown_pages(Workspace.open(root), mode=MarkdownMode.FULL, unreadable=unreadable))
+    list(selected_pages(Workspace.open(root), mode=MarkdownMode.FULL, unreadable=unreadable))
     assert len(unreadable) == 4
     workspace = Api(root)
     version = workspace.archive.markdown(f"{site}a.html")
@@ -119,7 +119,7 @@ def test_without_the_setting_markdown_is_made_from_the_archive(site: str, run: R
     cited = workspace.archive.markdown(f"{site}d.docx", mode="citations").markdown
     assert "A page [1]" in cited
     assert "[1]: http://elsewhere.example/a\n" in cited
-    exported = {page.url: page.markdown for page in markdown_pages(Workspace.open(workspace.root))}
+    exported = {page.url: page.markdown for page in selected_pages(Workspace.open(workspace.root))}
     assert exported[f"{site}d.docx"].startswith("# Wolf spiders\n\nThey hunt at night.\n")
     assert all(record.markdown == "" for record in workspace.pages())
 

@@ -15,7 +15,7 @@ from lycosa.export.markdown.pages import (
     MarkdownReport,
     export_llms,
     export_markdown,
-    markdown_pages,
+    selected_pages,
 )
 from lycosa.export.mirror.mirror import MirrorReport, export_mirror
 from lycosa.page.html.markdown import MarkdownMode
@@ -120,14 +120,14 @@ def test_llms_files_list_the_pages(site: tuple[str, Workspace], tmp_path: Path) 
 
 def test_full_markdown_and_a_damaged_archive(site: tuple[str, Workspace], tmp_path: Path) -> None:
     start, workspace = site
-    pages = {page.url: page for page in markdown_pages(workspace, mode=MarkdownMode.FULL)}
+    pages = {page.url: page for page in selected_pages(workspace, mode=MarkdownMode.FULL)}
     assert "- [Home]" in pages[start].markdown
     with pytest.raises(UsageError, match="no such pages"):
-        list(markdown_pages(workspace, site="other.example"))
+        list(selected_pages(workspace, site="other.example", required=True))
     copy = tmp_path / "copy"
     shutil.copytree(workspace.path(""), copy)
     for archive in copy.rglob("*.warc.gz"):
         archive.write_bytes(archive.read_bytes()[:200])
     unreadable: list[str] = []
-    assert list(markdown_pages(Workspace.open(str(copy)), unreadable=unreadable)) == []
+    assert list(selected_pages(Workspace.open(str(copy)), unreadable=unreadable)) == []
     assert len(unreadable) == 3

@@ -91,7 +91,7 @@ def test_compaction_succeeds_after_a_kill_of_its_process(tmp_path: Path) -> None
 
 def test_ranks_and_exports_of_an_engine_equal_those_of_one_process(tmp_path: Path) -> None:
     workspace = workspace_with_commits(tmp_path / "w")
-    config, languages = parse_config(""), dict[str, str]()
+    config = parse_config("")
     here, there = (
         LibraryTask(
             workspace.root,
@@ -99,7 +99,6 @@ def test_ranks_and_exports_of_an_engine_equal_those_of_one_process(tmp_path: Pat
             "jsonl",
             LibrarySelection(),
             config,
-            languages,
             2**26,
         )
         for name in ("here", "there")

@@ -15,7 +15,7 @@ from lycosa.captures.captures import Capture, CaptureHistory, NoVersion, capture
 from lycosa.config.settings import Config
 from lycosa.core.errors import ArchiveError
 from lycosa.core.messages import Message
-from lycosa.core.records import Exchange, VisitKind
+from lycosa.core.records import Exchange
 from lycosa.crawl.documents.pool import DocumentPool, document_limits
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.fetch.robots_txt import product_token
@@ -257,17 +257,7 @@ class Versions:
             )
         except (ArchiveError, FileNotFoundError):
             rendered = b""
-        return Exchange(
-            source.url,
-            VisitKind.PAGE,
-            0,
-            0,
-            response_head=response.head,
-            body=response.body,
-            status=response.status,
-            truncated="" if source.truncated == "decoded" else source.truncated,
-            rendered=rendered,
-        )
+        return response.exchange(source.url, truncated=source.truncated, rendered=rendered)
 
 
 def _version(capture: Capture, source: Capture, exchange: Exchange, max_decoded: int) -> Version:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
 
 from lycosa.core.patterns import lazy_pattern
@@ -16,42 +17,54 @@ from lycosa.core.patterns import lazy_pattern
 FIRST_YEAR, LAST_YEAR = 1990, 2100
 _BUDDHIST_ERA = 543  # years that Thai pages count more
 
-_ISO = lazy_pattern(
-    r"\s*(\d{4})-?(\d\d)-?(\d\d)(?:[T\s]\s*(\d\d):?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?\s*(Z|UTC|GMT"
-    r"|[+-]\d\d(?::?\d\d)?)?)?(?!\d)",
-    re.IGNORECASE,
-)
-_NUMBERS = lazy_pattern(
-    r"\s*(\d{4})(?:\s?[-/.年년]\s?|\s+оны\s+)(\d{1,2})(?:\s?[-/.月월]\s?|(?:-р)?\s+сарын\s+)"
-    r"(\d{1,2})(?!\d)[日일.]?(?:\s+(\d{1,2}):(\d\d)(?::(\d\d))?(?!\d))?"
-)
-_DAY_FIRST = lazy_pattern(
-    r"\s*(?:ngày\s+)?(\d{1,2})(?:\.\s?|\s+tháng\s+)(\d{1,2})(?:\.\s?|,?\s+(?:năm\s+)?)(\d{4})(?!\d)"
-    r"(?:,?\s+(\d{1,2}):(\d\d)(?::(\d\d))?(?!\d))?",
-    re.IGNORECASE,
-)
 WORD = r"[^\W\d_][^\s\d.,;:()/|-]{1,20}"
 MONTH = rf"(?:(?:كانون|تشرين)\s+\w{{5,6}}|{WORD})(?:\s?[/(]\s?[^\W\d_][^\d()/]{{1,20}}\)?)?"
 """The name of a month, perhaps with a second one: `نوفمبر (تشرين الثاني)`."""
 YEAR_BEFORE = r"(?:[.,၊]|\s?-?(?:жылғы|ж\.,?)|\s+ခုနှစ်၊?)?\s+"
 """What follows a year that precedes day and month."""
 _WEEKDAY = rf"\s*(?:{WORD}(?:\.?,\s*|\.?\s+))?"
-_DAY_MONTH_NAME = lazy_pattern(
-    rf"{_WEEKDAY}(\d{{1,2}})(?:st|nd|rd|th|er|º)?\.?[\s-]\s?(?:de\s+)?({MONTH})\.?,?[\s-]"
-    r"(?:del?\s+|соли\s+)?(\d{4}|\d\d(?=[\s,]+\d{1,2}:))"
-    r"(?:[\s,]+(\d{1,2}):(\d\d)(?::(\d\d))?)?\s*([+-]\d\d:?\d\d|[A-Z]{1,4}\b)?(?!\d)"
+_TIME = r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d))?"
+_FORMS = (
+    lazy_pattern(
+        r"\s*(?P<year>\d{4})-?(?P<month>\d\d)-?(?P<day>\d\d)(?:[T\s]\s*(?P<hour>\d\d):?"
+        r"(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?\s*(?P<zone>Z|UTC|GMT"
+        r"|[+-]\d\d(?::?\d\d)?)?)?(?!\d)",
+        re.IGNORECASE,
+    ),
+    lazy_pattern(
+        r"\s*(?P<year>\d{4})(?:\s?[-/.年년]\s?|\s+оны\s+)(?P<month>\d{1,2})"
+        r"(?:\s?[-/.月월]\s?|(?:-р)?\s+сарын\s+)"
+        rf"(?P<day>\d{{1,2}})(?!\d)[日일.]?(?:\s+{_TIME}(?!\d))?"
+    ),
+    lazy_pattern(
+        rf"\s*(?P<year>\d{{4}}){YEAR_BEFORE}(?P<day>\d{{1,2}})[\s-](?P<name>{MONTH})(?!\d)"
+    ),
+    lazy_pattern(
+        rf"\s*(?P<year>\d{{4}}){YEAR_BEFORE}(?P<name>{WORD})\.?\s+(?P<day>\d{{1,2}})(?!\d)"
+    ),
+    lazy_pattern(
+        r"\s*(?:ngày\s+)?(?P<day>\d{1,2})(?:\.\s?|\s+tháng\s+)(?P<month>\d{1,2})"
+        r"(?:\.\s?|,?\s+(?:năm\s+)?)(?P<year>\d{4})(?!\d)"
+        rf"(?:,?\s+{_TIME}(?!\d))?",
+        re.IGNORECASE,
+    ),
+    lazy_pattern(
+        rf"{_WEEKDAY}(?P<day>\d{{1,2}})(?:st|nd|rd|th|er|º)?\.?[\s-]\s?(?:de\s+)?"
+        rf"(?P<name>{MONTH})\.?,?[\s-]"
+        r"(?:del?\s+|соли\s+)?(?P<year>\d{4}|\d\d(?=[\s,]+\d{1,2}:))"
+        rf"(?:[\s,]+{_TIME})?\s*(?P<zone>[+-]\d\d:?\d\d|[A-Z]{{1,4}}\b)?(?!\d)"
+    ),
+    lazy_pattern(
+        rf"{_WEEKDAY}(?P<name>{WORD})\.?\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?\s+"
+        r"(?P<year>\d{4})(?!\d)(?:\s+(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
+        r"(?:\s+GMT(?P<zone>[+-]\d{4})?)?)?"
+    ),
+    lazy_pattern(
+        rf"{_WEEKDAY}(?P<name>[A-Za-z]{{3}})\s+(?P<day>\d{{1,2}})\s+(?P<hour>\d\d):"
+        r"(?P<minute>\d\d):(?P<second>\d\d)\s+(?:(?P<zone>[A-Z]{3,4})\s+)?(?P<year>\d{4})(?!\d)"
+    ),
 )
-_MONTH_NAME_DAY = lazy_pattern(
-    rf"{_WEEKDAY}({WORD})\.?\s+(\d{{1,2}})(?:st|nd|rd|th)?,?\s+(\d{{4}})(?!\d)"
-    r"(?:\s+(\d\d):(\d\d):(\d\d)(?:\s+GMT([+-]\d{4})?)?)?"
-)
-_YEAR_FIRST = lazy_pattern(
-    rf"\s*(\d{{4}}){YEAR_BEFORE}(?:(\d{{1,2}})[\s-]({MONTH})|({WORD})\.?\s+(\d{{1,2}}))(?!\d)"
-)
-_ASCTIME = lazy_pattern(
-    rf"{_WEEKDAY}([A-Za-z]{{3}})\s+(\d{{1,2}})\s+(\d\d):(\d\d):(\d\d)\s+(?:([A-Z]{{3,4}})\s+)?"
-    r"(\d{4})(?!\d)"
-)
+"""The forms of dates, in the order in which they are tried; `name`: of a month."""
 _MONTH_NAMES = """
     january jan januar janvier janv enero ene gennaio gen janeiro января январь янв يناير जनवरी जन
     ژانویهٔ ژانویه januari қаңтар қаң январ ມັງກອນ ဇန်နဝါရီ ဇန် جنوري جنوری stycznia styczeń sty
@@ -127,73 +140,40 @@ def parse_date(text: str) -> int | None:
     is in April.
     """
     text = unicodedata.normalize("NFC", text[:80])
-    match = _ISO.match(text)
-    if match:
-        year, month, day, hour, minute, second, zone = match.groups()
-        return _milliseconds(year, month, day, hour, minute, second, zone)
-    match = _NUMBERS.match(text)
-    if match:
-        year, month, day, hour, minute, second = match.groups()
-        return _milliseconds(year, month, day, hour, minute, second, None)
-    match = _YEAR_FIRST.match(text)
-    if match:
-        year, *parts = match.groups()
-        day, name = parts[:2] if parts[0] else parts[:1:-1]
-        return _milliseconds(year, _month(name), day, None, None, None, None)
-    match = _DAY_FIRST.match(text)
-    if match:
-        day, month, year, hour, minute, second = match.groups()
-        return _milliseconds(year, month, day, hour, minute, second, None)
-    match = _DAY_MONTH_NAME.match(text)
-    if match:
-        day, name, year, hour, minute, second, zone = match.groups()
-        return _milliseconds(year, _month(name), day, hour, minute, second, zone)
-    match = _MONTH_NAME_DAY.match(text)
-    if match:
-        name, day, year, hour, minute, second, zone = match.groups()
-        return _milliseconds(year, _month(name), day, hour, minute, second, zone)
-    match = _ASCTIME.match(text)
-    if match:
-        name, day, hour, minute, second, zone, year = match.groups()
-        return _milliseconds(year, _month(name), day, hour, minute, second, zone)
+    for form in _FORMS:
+        if match := form.match(text):
+            return _milliseconds(match.groupdict())
     return None
 
 
-def _month(name: str) -> int | None:
-    """Return the number of a month by the first of its names."""
-    first = re.split(r"\s?[/(]", name.casefold(), maxsplit=1)[0]
-    return _MONTHS.get(" ".join(first.split()))
-
-
-def _milliseconds(
-    year: str,
-    month: str | int | None,
-    day: str,
-    hour: str | None,
-    minute: str | None,
-    second: str | None,
-    zone: str | None,
-) -> int | None:
-    number = int(year)
-    if len(year) == 2:  # RFC 5322, section 4.3
-        number += 2_000 if number < 50 else 1_900
-    elif number > LAST_YEAR:
-        number -= _BUDDHIST_ERA
-    if month is None or not FIRST_YEAR <= number <= LAST_YEAR:
+def _milliseconds(parts: Mapping[str, str]) -> int | None:
+    """Return the time that the groups of a form describe. Raises nothing."""
+    year, hour, zone = int(parts["year"]), int(parts.get("hour") or 0), parts.get("zone")
+    if len(parts["year"]) == 2:  # RFC 5322, section 4.3
+        year += 2_000 if year < 50 else 1_900
+    elif year > LAST_YEAR:
+        year -= _BUDDHIST_ERA
+    if not FIRST_YEAR <= year <= LAST_YEAR:
         return None
     try:
         moment = datetime(
-            number,
-            int(month),
-            int(day),
-            int(hour or 0) % 12 + 12 if zone == "PM" else int(hour or 0),
-            int(minute or 0),
-            min(int(second or 0), 59),
+            year,
+            int(parts["month"]) if "month" in parts else _month(parts["name"]),
+            int(parts["day"]),
+            hour % 12 + 12 if zone == "PM" else hour,
+            int(parts.get("minute") or 0),
+            min(int(parts.get("second") or 0), 59),
             tzinfo=_zone(zone),
         )
         return int(moment.timestamp()) * 1000
-    except (ValueError, OverflowError):
+    except (KeyError, ValueError, OverflowError):
         return None
+
+
+def _month(name: str) -> int:
+    """Return the number of a month by the first of its names. Raises KeyError."""
+    first = re.split(r"\s?[/(]", name.casefold(), maxsplit=1)[0]
+    return _MONTHS[" ".join(first.split())]
 
 
 def _zone(text: str | None) -> timezone:

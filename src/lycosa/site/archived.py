@@ -17,9 +17,17 @@ HTML_TYPES = ("text/html", "application/xhtml+xml")
 
 
 def archived_exchange(
-    url: str, path: str, offset: int, length: int, *, with_rendered: bool = False
+    url: str,
+    path: str,
+    offset: int,
+    length: int,
+    *,
+    truncated: str = "",
+    with_rendered: bool = False,
 ) -> Exchange | None:
     """Return the response of a WARC record; None if it is a revisit, or has no HTTP header.
+
+    `truncated`: as its visit states it.
 
     Raises:
         ArchiveError: the record is damaged.
@@ -28,16 +36,8 @@ def archived_exchange(
     response = read_response(path, offset, length)
     if not response.head or response.headers.get("warc-type") == "revisit":
         return None
-    return Exchange(
-        url,
-        VisitKind.PAGE,
-        started_at=0,
-        duration_ms=0,
-        response_head=response.head,
-        body=response.body,
-        status=response.status,
-        rendered=read_rendered(path, offset + length) if with_rendered else b"",
-    )
+    rendered = read_rendered(path, offset + length) if with_rendered else b""
+    return response.exchange(url, truncated=truncated, rendered=rendered)
 
 
 def listed_urls(

@@ -206,12 +206,16 @@ class _ArchivedTexts:
         with_rendered = FAULT_RENDERED in (row["faults"] or [])
         try:
             exchange = archived_exchange(
-                row["url"], self._workspace.path(file), offset, length, with_rendered=with_rendered
+                row["url"],
+                self._workspace.path(file),
+                offset,
+                length,
+                truncated=truncated,
+                with_rendered=with_rendered,
             )
         except (ArchiveError, FileNotFoundError):
             return None
         if exchange is None:
             return None
-        exchange = replace(exchange, truncated="" if truncated == "decoded" else truncated)
         page = self._parse(exchange).page
         return None if page is None else page.text

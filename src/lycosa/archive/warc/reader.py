@@ -10,7 +10,7 @@ from lycosa.archive.warc import metadata
 from lycosa.archive.warc.members import Damage, Record, RecordFile, read_record, read_records
 from lycosa.archive.warc.metadata import Revisited
 from lycosa.core.errors import ArchiveError
-from lycosa.core.records import Exchange, Visit
+from lycosa.core.records import Exchange, Visit, VisitKind
 
 
 class StoredExchange(NamedTuple):
@@ -37,6 +37,31 @@ class StoredResponse(NamedTuple):
     head: bytes
     body: bytes  # empty for a revisit: see WARC-Refers-To in `headers`
     headers: dict[str, str]  # the WARC fields, names in lower case
+
+    def exchange(
+        self,
+        url: str,
+        *,
+        kind: str = VisitKind.PAGE,
+        started_at: int = 0,
+        truncated: str = "",
+        rendered: bytes = b"",
+    ) -> Exchange:
+        """Return the response as it was fetched from `url`, to parse or decode it.
+
+        `truncated`: as its visit states it; not `decoded`, because the archived body is whole.
+        """
+        return Exchange(
+            url,
+            kind,
+            started_at,
+            0,
+            response_head=self.head,
+            body=self.body,
+            status=self.status,
+            truncated="" if truncated == "decoded" else truncated,
+            rendered=rendered,
+        )
 
 
 def read_exchanges(

@@ -44,19 +44,10 @@ _VISITS = (
 _FRAME_BYTES = 12 * 2**20
 _READ = [VisitKind.PAGE.value, VisitKind.DOCUMENT.value]
 
-_SUMMED = (
-    pl.col("pages").sum(),
-    pl.col("bytes").sum(),
-    pl.col("first").min(),
-    pl.col("newest").max(),
-    pl.col("host_key").n_unique().alias("sites"),
-)
-_VISITED = (
-    pl.col("fetched").sum(),
-    pl.col("fetched_bytes").sum(),
-    pl.col("first").min(),
-    pl.col("newest").max(),
-)
+_PERIOD = (pl.col("first").min(), pl.col("newest").max())
+_STORED = (pl.col("pages", "bytes").sum(), *_PERIOD)
+_SUMMED = (*_STORED, pl.col("host_key").n_unique().alias("sites"))
+_VISITED = (pl.col("fetched", "fetched_bytes").sum(), *_PERIOD)
 _MAX_WAITING = 200_000  # rows of parts before they are aggregated
 
 
@@ -72,8 +63,8 @@ def groups_of(workspace: Workspace, by: By, config: Config, *, sites: bool = Fal
     state = workspace.state()
     tables = LiveTables(workspace, state)
     languages = library_languages(config, state)
-    held = Tally(["name", "host_key"], ["pages", "bytes"], ["first"], ["newest"], ["host"])
-    fetched = Tally(["name"], ["fetched", "fetched_bytes"], ["first"], ["newest"])
+    held = Tally(["name", "host_key"], [*_STORED, pl.col("host").first()])
+    fetched = Tally(["name"], _VISITED)
     for pages, visits in _ranges(tables):
         named = _named(pages, visits, by, languages)
         if named.height:
@@ -226,35 +217,17 @@ def _number(row: Mapping[str, object], name: str) -> int:
 
 
 class Tally:
-    """Aggregates parts by `keys`.
+    """Aggregates parts by `keys`. Parts have the keys and the columns of the `sums`."""
 
-    Results are the sums of the columns `sums`, the minima of `least`, the maxima of `greatest`, and
-    the first values of `first`. Parts have all of these columns.
-    """
-
-    def __init__(
-        self,
-        keys: Sequence[str],
-        sums: Sequence[str] = (),
-        least: Sequence[str] = (),
-        greatest: Sequence[str] = (),
-        first: Sequence[str] = (),
-    ) -> None:
-        self._keys = list(keys)
-        self._columns = [
-            *(pl.col(name).sum() for name in sums),
-            *(pl.col(name).min() for name in least),
-            *(pl.col(name).max() for name in greatest),
-            *(pl.col(name).first() for name in first),
-        ]
-        self._names = [*keys, *sums, *least, *greatest, *first]
+    def __init__(self, keys: Sequence[str], sums: Sequence[pl.Expr]) -> None:
+        self._keys, self._sums = keys, sums
         self._parts: list[pl.DataFrame] = []
         self._waiting = 0
 
     def add(self, part: pl.DataFrame) -> None:
         """Add one part; several of its rows may have the same keys."""
         if part.height:
-            self._parts.append(part.select(self._names))
+            self._parts.append(part)
             self._waiting += part.height
             if self._waiting > _MAX_WAITING:
                 self._parts = [self._added()]
@@ -265,6 +238,4 @@ class Tally:
         return self._added().sort(self._keys) if self._parts else None
 
     def _added(self) -> pl.DataFrame:
-        return (
-            pl.concat(self._parts, how="vertical_relaxed").group_by(self._keys).agg(self._columns)
-        )
+        return pl.concat(self._parts, how="vertical_relaxed").group_by(self._keys).agg(self._sums)

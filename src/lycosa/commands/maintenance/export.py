@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,9 +31,8 @@ from lycosa.store.workspace import Workspace
 class LibraryTask:
     """The arguments of an export. Picklable.
 
-    `target`: on an engine of several machines, a folder that all of them share. `languages`:
-    collection -> language under which its pages are exported. `file_bytes`: size at which a new
-    file is started.
+    `target`: on an engine of several machines, a folder that all of them share. `file_bytes`: size
+    at which a new file is started.
     """
 
     location: str
@@ -41,7 +40,6 @@ class LibraryTask:
     kind: str
     selection: LibrarySelection
     config: Config
-    languages: Mapping[str, str]
     file_bytes: int
     again: bool = False
 
@@ -86,9 +84,8 @@ def export_pages(
         workspace.root,
         os.path.abspath(target) if options.engine else target,
         kind,
-        selection,
+        replace(selection, languages=library_languages(config, workspace.state())),
         config,
-        library_languages(config, workspace.state()),
         size,
         options.again,
     )
@@ -181,7 +178,7 @@ def export_task(task: LibraryTask) -> LibraryReport:
                 Workspace.open(task.location),
                 task.target,
                 FORMATS[task.kind],
-                replace(task.selection, languages=task.languages),
+                task.selection,
                 reader,
                 file_bytes=task.file_bytes,
                 again=task.again,

@@ -21,7 +21,7 @@ from lycosa.translation.terms import Vocabulary
 from lycosa.translation.word_alignment import LearnedTranslations, learn, shortest_first
 from lycosa.translation.workspace_tables import FOLDER, TABLE, OpenTables, open_tables
 
-DICTIONARY, LEARNED, CRAWL = "dictionary", "learned", "crawl"
+DICTIONARY, LEARNED = "dictionary", "learned"
 _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}\Z")
 _LANGUAGE = re.compile(r"^[a-z]{2,3}\Z")
 _INVALID_SHARE = 0.001  # of the characters of a dictionary that may be invalid UTF-8

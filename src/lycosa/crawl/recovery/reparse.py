@@ -272,12 +272,13 @@ def _exchange(row: dict[str, object], locate: Callable[[str], str]) -> Exchange 
     if not response.head:
         return None
     was_rendered = FAULT_RENDERED in row["faults"]  # type: ignore[operator]
-    return Exchange(
-        str(row["url"]), str(row["kind"]), int(str(row["fetched_at"])), 0,
-        response_head=response.head, body=response.body, status=response.status,
-        truncated="" if row["truncated"] == "decoded" else str(row["truncated"]),
+    return response.exchange(
+        str(row["url"]),
+        kind=str(row["kind"]),
+        started_at=int(str(row["fetched_at"])),
+        truncated=str(row["truncated"]),
         rendered=read_rendered(path, offset + length) if was_rendered else b"",
-    )  # fmt: skip
+    )
 
 
 def _differs(row: dict[str, object], visit: Visit, page: Page, values: Mapping[str, Any]) -> bool:

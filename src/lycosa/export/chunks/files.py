@@ -20,15 +20,14 @@ from lycosa.core.errors import UsageError
 from lycosa.core.version import VERSION
 from lycosa.export.chunks.state import ExportState, open_state, remove_export
 from lycosa.export.markdown.pages import MarkdownPage, selected_pages
+from lycosa.export.parquet import lines_to_parquet
 from lycosa.store.storage.files import write_errors
 from lycosa.store.workspace import Workspace
 
 DEFAULT_TOKENS = 400
 FORMATS = ("jsonl", "parquet")
 ADDED, CHANGED, REMOVED = "added", "changed", "removed"
-_GROUP_ROWS = 5_000
 _TIMES = ("published_at", "fetched_at")
-_TIME = "%Y-%m-%dT%H:%M:%S%.3fZ"
 _SCHEMA = pl.Schema(
     {
         "operation": pl.String(),
@@ -167,7 +166,7 @@ class ChunkExport:
             report.chunks = self._state.total
             if report.added or report.changed or report.removed:
                 if self._is_parquet:
-                    _to_parquet(draft)
+                    lines_to_parquet(draft, _SCHEMA, _TIMES)
                 os.replace(draft, self._file)
                 report.file = self._file
                 self._state.finish()
@@ -242,18 +241,3 @@ def _version(page: Mapping[str, Any]) -> str:
             *(_written(page[name]) for name in _TIMES),
         ]
     )
-
-
-def _to_parquet(path: Path) -> None:
-    """Convert JSON lines to Parquet in place."""
-    aside = path.with_name(f"{path.name}.table")
-    time = pl.Datetime("ms", "UTC")
-    try:
-        pl.scan_ndjson(path, schema=_SCHEMA).with_columns(
-            pl.col(name).str.to_datetime(_TIME, time_unit="ms", time_zone="UTC").cast(time)
-            for name in _TIMES
-        ).sink_parquet(aside, compression="zstd", row_group_size=_GROUP_ROWS, maintain_order=True)
-        os.replace(aside, path)
-    finally:
-        with suppress(FileNotFoundError):
-            aside.unlink()

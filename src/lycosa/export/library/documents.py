@@ -9,7 +9,7 @@ import polars as pl
 
 from lycosa.archive.warc.reader import read_response
 from lycosa.core.errors import ArchiveError
-from lycosa.core.records import Exchange, Link, Page, VisitKind
+from lycosa.core.records import Link, Page
 from lycosa.crawl.processing.page_reader import ParseFunction
 from lycosa.export.declared import DECLARED, exported
 from lycosa.export.library.editions import IDENTITY, PLACE
@@ -122,15 +122,7 @@ def _parse_record(
         return None
     if not response.head or response.headers.get("warc-type") == "revisit":
         return None
-    exchange = Exchange(
-        row["url"],
-        VisitKind.PAGE,
-        round(row["at"].timestamp() * 1000),
-        0,
-        response_head=response.head,
-        body=response.body,
-        status=response.status,
-        truncated="" if row["truncated"] == "decoded" else row["truncated"],
-    )
+    started_at = round(row["at"].timestamp() * 1000)
+    exchange = response.exchange(row["url"], started_at=started_at, truncated=row["truncated"])
     page = parse(exchange).page
     return page if page is not None and page.may_index else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,13 +13,11 @@ from lycosa.core.version import VERSION
 from lycosa.export.declared import DECLARED, METADATA_TYPE
 from lycosa.export.library import xml
 from lycosa.export.library.documents import LibraryDocuments
-from lycosa.store.tables.files import writing
+from lycosa.export.parquet import TIME_FORMAT, lines_to_parquet
 
 DEFAULT_FILE_BYTES = 64 * 10**6
 
 _NAMESPACE = uuid.UUID("5f1c7cc6-0d0e-5a51-8a0c-6f5f1f4a7f0d")
-_GROUP_ROWS = 5_000
-_TIME = "%Y-%m-%dT%H:%M:%S%.3fZ"
 _RECORD_FIELDS = (
     *("url", "redirect_from", "charset", "language", "language_score", "other_languages"),
     *("title", "headline", "description"),
@@ -53,9 +50,9 @@ def _record(documents: LibraryDocuments) -> pl.DataFrame:
         pl.col("library"),
         "day",
         "collection",
-        pl.col("at").dt.strftime(_TIME).alias("fetched_at"),
+        pl.col("at").dt.strftime(TIME_FORMAT).alias("fetched_at"),
         pl.when(pl.col("published_at").dt.year().is_between(1, 9999)).then(
-            pl.col("published_at").dt.strftime(_TIME)
+            pl.col("published_at").dt.strftime(TIME_FORMAT)
         ),
         *_RECORD_FIELDS,
         "main_text",
@@ -71,25 +68,7 @@ def _json_lines(documents: LibraryDocuments) -> pl.Series:
 
 
 def _to_parquet(path: Path) -> None:
-    """Convert JSON lines to Parquet in place. The same lines give the same bytes."""
-    aside = path.with_name(f"{path.name}.table")
-    time = pl.Datetime("ms", "UTC")
-    rows = pl.scan_ndjson(path, schema=_LINES)
-    with writing(aside):
-        rows.with_columns(
-            pl.col("day").str.to_date(),
-            *(
-                pl.col(name).str.to_datetime(_TIME, time_unit="ms", time_zone="UTC").cast(time)
-                for name in _TIMES
-            ),
-        ).sink_parquet(
-            aside,
-            compression="zstd",
-            compression_level=3,
-            row_group_size=_GROUP_ROWS,
-            maintain_order=True,
-        )
-    os.replace(aside, path)
+    lines_to_parquet(path, _LINES, _TIMES, days=("day",))
 
 
 _TIMES = ("fetched_at", "published_at")

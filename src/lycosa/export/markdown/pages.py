@@ -15,7 +15,6 @@ import polars as pl
 
 from lycosa.archive.warc.reader import read_rendered, read_response
 from lycosa.core.errors import ArchiveError, UsageError
-from lycosa.core.records import Exchange, VisitKind
 from lycosa.crawl.documents.pool import document_reader
 from lycosa.crawl.documents.wire import DocumentLimits
 from lycosa.crawl.processing.page_reader import Reader
@@ -101,42 +100,6 @@ def _iso(moment: datetime | None) -> str:
     return "" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def markdown_pages(
-    workspace: Workspace,
-    *,
-    site: str = "",
-    collection: str = "",
-    mode: MarkdownMode = MarkdownMode.MAIN,
-    documents: DocumentLimits = DocumentLimits(),
-    unreadable: list[str] | None = None,
-) -> Iterator[MarkdownPage]:
-    """Yield the pages of `selected_pages`.
-
-    Raises:
-        UsageError: `site` is invalid, or there are no such pages.
-    """
-    rows = 0
-
-    def count(_: Mapping[str, Any]) -> bool:
-        nonlocal rows
-        rows += 1
-        return True
-
-    yield from selected_pages(
-        workspace,
-        site=site,
-        collection=collection,
-        mode=mode,
-        documents=documents,
-        unreadable=unreadable,
-        condition=count,
-    )
-    if not rows:
-        raise UsageError(
-            "there are no such pages: `lycosa status --by host` lists the hosts of the workspace"
-        )
-
-
 def selected_pages(
     workspace: Workspace,
     *,
@@ -146,6 +109,7 @@ def selected_pages(
     documents: DocumentLimits = DocumentLimits(),
     unreadable: list[str] | None = None,
     condition: Callable[[Mapping[str, Any]], bool] = lambda columns: True,
+    required: bool = False,
 ) -> Iterator[MarkdownPage]:
     """Yield the newest versions of pages with text, by archive position.
 
@@ -157,17 +121,23 @@ def selected_pages(
         documents: limits for parsing documents.
         unreadable: gets the URLs of pages without a readable response.
         condition: returns whether to yield a page, by its columns.
+        required: raise an error if there are no such pages.
 
     Raises:
-        UsageError: `site` is invalid.
+        UsageError: `site` is invalid, or there are no pages although they are `required`.
     """
     chosen = pl.lit(True)
     if collection:
         chosen &= pl.col("collection") == collection
     if site:
         chosen &= site_name(site).rows()
+    rows = _rows(workspace, chosen)
+    if required and rows.is_empty():
+        raise UsageError(
+            "there are no such pages: `lycosa status --by host` lists the hosts of the workspace"
+        )
     with document_reader(documents) as reader:
-        for values in _rows(workspace, chosen).iter_rows(named=True):
+        for values in rows.iter_rows(named=True):
             if not condition(values):
                 continue
             try:
@@ -180,9 +150,7 @@ def selected_pages(
                 yield page
 
 
-def pages_at(
-    workspace: Workspace, urls: Iterable[str], documents: DocumentLimits = DocumentLimits()
-) -> Iterator[MarkdownPage]:
+def pages_at(workspace: Workspace, urls: Iterable[str]) -> Iterator[MarkdownPage]:
     """Yield the newest versions of the pages with these normalised URLs.
 
     A page without an archived response is generated from its stored text.
@@ -194,7 +162,7 @@ def pages_at(
     ) & pl.col("url_key").is_in(
         pl.Series([each.url_key for each in identities], dtype=pl.UInt64).implode()
     )
-    with document_reader(documents) as reader:
+    with document_reader(DocumentLimits()) as reader:
         for values in _rows(workspace, chosen, chosen).iter_rows(named=True):
             try:
                 text = _markdown(workspace, values, reader, MarkdownMode.MAIN)
@@ -272,16 +240,7 @@ def _markdown(
         rendered = read_rendered(path, offset + length)
     except (ArchiveError, FileNotFoundError):
         rendered = b""
-    exchange = Exchange(
-        page["url"],
-        VisitKind.PAGE,
-        0,
-        0,
-        response_head=stored.head,
-        body=stored.body,
-        status=stored.status,
-        rendered=rendered,
-    )
+    exchange = stored.exchange(page["url"], rendered=rendered)
     return reader.markdown(exchange, mode)
 
 
@@ -301,7 +260,7 @@ def export_markdown(
     no page is left.
 
     Raises:
-        UsageError: see `markdown_pages`.
+        UsageError: `site` is invalid, or there are no such pages.
         WorkError: the folder cannot be written.
     """
     folder = Path(target)
@@ -309,13 +268,14 @@ def export_markdown(
     unreadable: list[str] = []
     urls = LiveTables(workspace).scan("pages").select(pl.col("url").unique()).collect()["url"]
     names = file_names((url, MEDIA_TYPE) for url in urls)
-    pages = markdown_pages(
+    pages = selected_pages(
         workspace,
         site=site,
         collection=collection,
         mode=mode,
         documents=documents,
         unreadable=unreadable,
+        required=True,
     )
     files = WrittenFiles(folder, os.path.abspath(workspace.root), "markdown", site, collection)
     with write_errors(folder, "run the same command again"):
@@ -347,13 +307,18 @@ def export_llms(
     `llms.txt` is an index of the site's pages (llmstxt.org), `llms-full.txt` has their Markdown.
 
     Raises:
-        UsageError: see `markdown_pages`.
+        UsageError: `site` is invalid, or there are no such pages.
         WorkError: the folder cannot be written.
     """
     folder = Path(target)
     unreadable: list[str] = []
-    selection = markdown_pages(
-        workspace, site=site, collection=collection, documents=documents, unreadable=unreadable
+    selection = selected_pages(
+        workspace,
+        site=site,
+        collection=collection,
+        documents=documents,
+        unreadable=unreadable,
+        required=True,
     )
     pages = sorted(selection, key=lambda page: (_depth(page.url), page.url))
     home = pages[0] if pages else None

@@ -12,7 +12,6 @@ import xxhash
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*%#~]|[ .]$|^[ ]')
 _DEVICES = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE)
 _MAX_NAME_BYTES = 100  # file systems allow 255, complete paths often only 260
-_INDEX = "index.html"
 _EXTENSIONS = {
     "text/html": (".html", ".htm", ".xhtml", ".shtml"),
     "application/xhtml+xml": (".xhtml", ".html", ".htm"),

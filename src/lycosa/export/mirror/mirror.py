@@ -19,7 +19,7 @@ import polars as pl
 from lycosa.archive.warc.reader import read_response
 from lycosa.config.settings import Collection
 from lycosa.core.errors import ArchiveError, UsageError
-from lycosa.core.records import Exchange, LinkKind, UrlState, VisitKind
+from lycosa.core.records import LinkKind, UrlState, VisitKind
 from lycosa.export.mirror.file_names import file_names, is_known
 from lycosa.export.mirror.rewrite import rewrite_css, rewrite_html
 from lycosa.export.written_files import WrittenFiles
@@ -223,15 +223,7 @@ def _body(
     stored = read_response(
         workspace.path(capture.warc_file), capture.warc_offset, capture.warc_length
     )
-    exchange = Exchange(
-        capture.url,
-        VisitKind.PAGE,
-        0,
-        0,
-        response_head=stored.head,
-        body=stored.body,
-        status=stored.status,
-    )
+    exchange = stored.exchange(capture.url)
     decoded = decode_body(exchange, _DECODED_LIMIT)
     if decoded.error and not decoded.payload:
         return None

@@ -18,7 +18,7 @@ from lycosa.page.documents.sink import FAULT_BROKEN, Broken, Encrypted, Sink
 _MAX_STREAM = 64 * 2**20
 _HYPERLINK = re.compile(r'HYPERLINK\s+(?:\\[a-z]\s+)*"?([^"\s]+)', re.IGNORECASE)
 _DOC_MAGIC, _WORD_6 = 0xA5EC, frozenset({0xA5DC, 0xA5DB})
-_ENCRYPTED_BIT, _TABLE_BIT, _UNICODE_BIT = 0x0100, 0x0200, 0x1000
+_ENCRYPTED_BIT, _TABLE_BIT = 0x0100, 0x0200
 _COMPRESSED = 1 << 30  # of an FcCompressed: the piece is written in cp1252
 _FIELD_BEGIN, _FIELD_SEPARATOR, _FIELD_END = "\x13", "\x14", "\x15"
 _LINE_ENDS = re.compile("[\r\x07\x0b\x0c\x0e\n]")

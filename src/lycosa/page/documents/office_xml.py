@@ -12,7 +12,7 @@ from posixpath import basename, dirname, join, normpath
 from typing import ClassVar
 
 from lycosa.page.documents.sink import LAST, BlockPlace, Sink
-from lycosa.page.documents.slide_paragraphs import LayoutBullets, SlideParagraphs
+from lycosa.page.documents.slide_paragraphs import SlideParagraphs
 from lycosa.page.documents.structure import text_block
 from lycosa.page.documents.word_paragraphs import ENDNOTES, WordParagraphs
 from lycosa.page.documents.word_styles import WordStyles
@@ -168,7 +168,7 @@ def read_pptx(payload: bytes, sink: Sink) -> None:
         orders |= {name: number for name in related.values() if "/notesSlides/" in name}
         layout = next((name for name in related.values() if "/slideLayouts/" in name), "")
         if layout not in layouts:
-            layouts[layout] = _layout_bullets(package, layout)
+            layouts[layout] = _plain_placeholders(package, layout)
         reader = SlideParagraphs(sink, related, layouts[layout], BlockPlace(number))
         package.events(slide, reader)
     for part in package.matching(r"ppt/diagrams/data\d*\.xml"):
@@ -180,7 +180,14 @@ def read_pptx(payload: bytes, sink: Sink) -> None:
     read_charts(package, sink)
 
 
-def _layout_bullets(package: Package, layout: str) -> frozenset[str]:
-    bullets = LayoutBullets()
-    package.events(layout, bullets)
-    return frozenset(bullets.plain)
+def _plain_placeholders(package: Package, layout: str) -> frozenset[str]:
+    """Return the placeholders of a layout that have paragraphs without bullets."""
+    reader = Attributes("sp", "ph", "buNone")
+    package.events(layout, reader)
+    plain, number = set(), ""
+    for name, attributes in reader.elements:
+        if name != "buNone":  # a shape, or its placeholder
+            number = attributes.get("idx", "")
+        elif number:
+            plain.add(number)
+    return frozenset(plain)

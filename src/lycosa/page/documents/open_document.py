@@ -39,7 +39,6 @@ class _Content:
         self._links: list[tuple[str, int]] = []
         self._row: list[str] | None = None
         self._skipped = 0
-        self._tables = 0
         self._sheets = False
         self._title = False
 

@@ -10,7 +10,6 @@ from lycosa.page.documents.sink import LAST, BlockPlace, Sink
 from lycosa.page.documents.structure import ListLevel, ListPlace
 from lycosa.page.documents.word_styles import is_monospaced, whole_number
 from lycosa.page.documents.zipped import value_of
-from lycosa.page.feeds.xml_events import local_name
 from lycosa.page.html.markup import (
     CODE,
     DELETED,
@@ -31,8 +30,8 @@ _RUNNING = frozenset({"dt", "ftr", "hdr", "sldNum"})
 class SlideParagraphs(Paragraphs):
     """The paragraphs of a slide, or of another part of a PPTX file.
 
-    `plain`: placeholders of its layout with paragraphs without bullets (`LayoutBullets`); None: no
-    paragraph of the part has any. `quoted`: the part is about a slide, such as its notes.
+    `plain`: placeholders of its layout with paragraphs without bullets; None: no paragraph of the
+    part has any. `quoted`: the part is about a slide, such as its notes.
     """
 
     def __init__(
@@ -126,26 +125,3 @@ class SlideParagraphs(Paragraphs):
         "tblPr": _set_table,
     }
     ENDS: ClassVar = COMMON_ENDS
-
-
-class LayoutBullets:
-    """Collects the placeholders of a slide's layout that have paragraphs without bullets."""
-
-    def __init__(self) -> None:
-        self._number = ""
-        self.plain: set[str] = set()
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        name = local_name(tag)
-        if name == "sp":
-            self._number = ""
-        elif name == "ph":
-            self._number = attributes.get("idx", "")
-        elif name == "buNone" and self._number:
-            self.plain.add(self._number)
-
-    def end(self, tag: str) -> None:
-        pass
-
-    def text(self, text: str) -> None:
-        pass

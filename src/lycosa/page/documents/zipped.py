@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from xml.parsers import expat
 
-from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_CUT, Broken, Encrypted, Sink, TextFull
+from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_CUT, Broken, Encrypted, Sink
 from lycosa.page.feeds.xml_events import (
     EntityDeclared,
     EventReader,
@@ -131,6 +131,3 @@ class Package:
     def _fault(self, fault: str) -> None:
         if fault not in self._sink.parts.faults:
             self._sink.parts.faults.append(fault)
-
-
-__all__ = ["MAX_ALL", "MAX_PART", "Package", "TextFull"]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from lycosa.page.html.tree import Node
 
-LIST, ORDERED, ITEM, QUOTE, TABLE, ROW, CELL_OF_ROW, DEFINITION = (
+LIST, ORDERED, ITEM, QUOTE, TABLE, ROW, CELL_OF_ROW = (
     "list",
     "ordered list",
     "item",
@@ -21,7 +21,6 @@ LIST, ORDERED, ITEM, QUOTE, TABLE, ROW, CELL_OF_ROW, DEFINITION = (
     "table",
     "row",
     "cell",
-    "definition",
 )
 """Kinds of containers."""
 

@@ -19,7 +19,6 @@ from lycosa.serve.web.problems import ERRORS, NOT_FOUND
 from lycosa.store.storage.storage import open_storage
 
 SEEDS_SHOWN = 20
-_FACTS_S, _LIST_S, _HISTORY_S = 3.0, 20.0, 60.0
 
 Name = Annotated[
     str, Path(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="Name of the collection.")

@@ -29,7 +29,6 @@ from lycosa.store.storage.storage import open_storage
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 HOSTS_A_PAGE = 100
-_STATUS_S, _HISTORY_S = 3.0, 60.0
 _MAX_COUNTED = 12
 
 _PARTS = (

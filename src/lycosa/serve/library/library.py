@@ -113,20 +113,10 @@ class Library:
         if not self._making.acquire(blocking=False):
             return False
         try:
-            config, state = read_config(self._root), Workspace.open(self._root).state()
-            chosen = LibrarySelection(language, since=day, until=day)
-            languages = library_languages(config, state)
-            export_task(
-                LibraryTask(
-                    self._root,
-                    str(self._home()),
-                    kind,
-                    chosen,
-                    config,
-                    languages,
-                    DEFAULT_FILE_BYTES,
-                )
-            )
+            languages = self._languages(Workspace.open(self._root))
+            chosen = LibrarySelection(language, since=day, until=day, languages=languages)
+            config, target = read_config(self._root), str(self._home())
+            export_task(LibraryTask(self._root, target, kind, chosen, config, DEFAULT_FILE_BYTES))
             return True
         finally:
             self._making.release()

@@ -24,7 +24,6 @@ from lycosa.site.report import SiteReport
 
 ROWS = 100
 _MAX_ENTRIES = 1_000  # entries of a list in one response of the API
-_KEPT_S = 60.0
 _MAX_FOLDERS = 60
 _MAX_DAYS = 3_650
 _MAP_POLICY = (
