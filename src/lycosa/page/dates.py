@@ -12,22 +12,27 @@ import unicodedata
 from datetime import UTC, datetime, timedelta, timezone
 
 from lycosa.core.patterns import lazy_pattern
+from lycosa.url.languages import language_code
 
 FIRST_YEAR, LAST_YEAR = 1990, 2100
 _BUDDHIST_ERA = 543  # years that Thai pages count more
+_Text = str | None
+_Parts = tuple[str, str | int | None, str, _Text, _Text, _Text, _Text]
+"""Year, month, day, hour, minute, second, zone."""
 
+_ZONE_NAME = r"[A-Z]{1,4}\b"
 _ISO = lazy_pattern(
-    r"\s*(\d{4})-?(\d\d)-?(\d\d)(?:[T\s]\s*(\d\d):?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?\s*(Z|UTC|GMT"
-    r"|[+-]\d\d(?::?\d\d)?)?)?(?!\d)",
-    re.IGNORECASE,
+    r"\s*(\d{4})-?(\d\d)-?(\d\d)(?:[Tt\s]\s*(\d\d):?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?\s*"
+    rf"([+-]\d\d(?::?\d\d)?|{_ZONE_NAME})?)?(?!\d)"
 )
 _NUMBERS = lazy_pattern(
     r"\s*(\d{4})(?:\s?[-/.年년]\s?|\s+оны\s+)(\d{1,2})(?:\s?[-/.月월]\s?|(?:-р)?\s+сарын\s+)"
-    r"(\d{1,2})(?!\d)[日일.]?(?:\s+(\d{1,2}):(\d\d)(?::(\d\d))?(?!\d))?"
+    r"(\d{1,2})(?!\d)[日일.]?"
+    rf"(?:\s+(\d{{1,2}}):(\d\d)(?::(\d\d))?(?!\d)(?:\s*({_ZONE_NAME}))?)?"
 )
 _DAY_FIRST = lazy_pattern(
     r"\s*(?:ngày\s+)?(\d{1,2})(?:\.\s?|\s+tháng\s+)(\d{1,2})(?:\.\s?|,?\s+(?:năm\s+)?)(\d{4})(?!\d)"
-    r"(?:,?\s+(\d{1,2}):(\d\d)(?::(\d\d))?(?!\d))?",
+    rf"(?:,?\s+(\d{{1,2}}):(\d\d)(?::(\d\d))?(?!\d)(?:\s*((?-i:{_ZONE_NAME})))?)?",
     re.IGNORECASE,
 )
 WORD = r"[^\W\d_][^\s\d.,;:()/|-]{1,20}"
@@ -39,11 +44,11 @@ _WEEKDAY = rf"\s*(?:{WORD}(?:\.?,\s*|\.?\s+))?"
 _DAY_MONTH_NAME = lazy_pattern(
     rf"{_WEEKDAY}(\d{{1,2}})(?:st|nd|rd|th|er|º)?\.?[\s-]\s?(?:de\s+)?({MONTH})\.?,?[\s-]"
     r"(?:del?\s+|соли\s+)?(\d{4}|\d\d(?=[\s,]+\d{1,2}:))"
-    r"(?:[\s,]+(\d{1,2}):(\d\d)(?::(\d\d))?)?\s*([+-]\d\d:?\d\d|[A-Z]{1,4}\b)?(?!\d)"
+    rf"(?:[\s,]+(\d{{1,2}}):(\d\d)(?::(\d\d))?)?\s*([+-]\d\d:?\d\d|{_ZONE_NAME})?(?!\d)"
 )
 _MONTH_NAME_DAY = lazy_pattern(
     rf"{_WEEKDAY}({WORD})\.?\s+(\d{{1,2}})(?:st|nd|rd|th)?,?\s+(\d{{4}})(?!\d)"
-    r"(?:\s+(\d\d):(\d\d):(\d\d)(?:\s+GMT([+-]\d{4})?)?)?"
+    rf"(?:\s+(\d\d):(\d\d):(\d\d)(?:\s+(?:GMT)?([+-]\d{{4}}|{_ZONE_NAME})?)?)?"
 )
 _YEAR_FIRST = lazy_pattern(
     rf"\s*(\d{{4}}){YEAR_BEFORE}(?:(\d{{1,2}})[\s-]({MONTH})|({WORD})\.?\s+(\d{{1,2}}))(?!\d)"
@@ -108,11 +113,17 @@ CLDR, and others of Arabic, Hindi, Persian and Tajik news. `_` is a space.
 """
 _ZONE_HOURS = {
     "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
-    "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3, "JST": 9,
+    "BST": 1, "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "IDT": 3, "MSK": 3,
+    "WAT": 1, "CAT": 2, "SAST": 2, "EAT": 3, "PKT": 5, "WIB": 7, "HKT": 8, "MYT": 8, "PHT": 8,
+    "SGT": 8, "WITA": 8, "JST": 9, "KST": 9, "WIT": 9, "AWST": 8, "ACST": 9.5, "ACDT": 10.5,
+    "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13,
 }  # fmt: skip
-"""RFC 822, section 5.1, and others of feeds that are unambiguous. RFC 822's
-military zones count as UTC, since they were used with either sign (RFC 5322, section 4.3).
+"""RFC 822, section 5.1, then names with one meaning in the IANA time zone database, and those of
+Malaysia, the Philippines and Singapore. RFC 822's military zones count as UTC, since they were used
+with either sign (RFC 5322, section 4.3).
 """
+_ZONE_HOURS_IN = {"zh": {"CST": 8}, "he": {"IST": 2}, "hi": {"IST": 5.5}, "en-in": {"IST": 5.5}}
+"""Names with several meanings, by the language of the page."""
 _MONTHS = {
     name.replace("_", " "): number
     for number, names in enumerate(_MONTH_NAMES.split(";"), 1)
@@ -120,42 +131,37 @@ _MONTHS = {
 }
 
 
-def parse_date(text: str) -> int | None:
+def parse_date(text: str, language: str = "") -> int | None:
     """Return the milliseconds since 1970 UTC of a date as pages write it, else None.
 
     Formats: ISO 8601, RFC 3339, RFC 9110 HTTP-date, `Date` of JavaScript and relatives. `3.4.2024`
-    is in April.
+    is in April. `language`: the tag of the page, for names of time zones.
     """
-    text = unicodedata.normalize("NFC", text[:80])
-    match = _ISO.match(text)
-    if match:
-        year, month, day, hour, minute, second, zone = match.groups()
-        return _milliseconds(year, month, day, hour, minute, second, zone)
-    match = _NUMBERS.match(text)
-    if match:
-        year, month, day, hour, minute, second = match.groups()
-        return _milliseconds(year, month, day, hour, minute, second, None)
-    match = _YEAR_FIRST.match(text)
-    if match:
+    written = _date_parts(unicodedata.normalize("NFC", text[:80]))
+    return _milliseconds(*written, language) if written else None
+
+
+def _date_parts(text: str) -> _Parts | None:
+    for pattern in (_ISO, _NUMBERS):
+        if match := pattern.match(text):
+            year, month, day, hour, minute, second, zone = match.groups()
+            return year, month, day, hour, minute, second, zone
+    if match := _YEAR_FIRST.match(text):
         year, *parts = match.groups()
         day, name = parts[:2] if parts[0] else parts[:1:-1]
-        return _milliseconds(year, _month(name), day, None, None, None, None)
-    match = _DAY_FIRST.match(text)
-    if match:
-        day, month, year, hour, minute, second = match.groups()
-        return _milliseconds(year, month, day, hour, minute, second, None)
-    match = _DAY_MONTH_NAME.match(text)
-    if match:
+        return year, _month(name), day, None, None, None, None
+    if match := _DAY_FIRST.match(text):
+        day, month, year, hour, minute, second, zone = match.groups()
+        return year, month, day, hour, minute, second, zone
+    if match := _DAY_MONTH_NAME.match(text):
         day, name, year, hour, minute, second, zone = match.groups()
-        return _milliseconds(year, _month(name), day, hour, minute, second, zone)
-    match = _MONTH_NAME_DAY.match(text)
-    if match:
+        return year, _month(name), day, hour, minute, second, zone
+    if match := _MONTH_NAME_DAY.match(text):
         name, day, year, hour, minute, second, zone = match.groups()
-        return _milliseconds(year, _month(name), day, hour, minute, second, zone)
-    match = _ASCTIME.match(text)
-    if match:
+        return year, _month(name), day, hour, minute, second, zone
+    if match := _ASCTIME.match(text):
         name, day, hour, minute, second, zone, year = match.groups()
-        return _milliseconds(year, _month(name), day, hour, minute, second, zone)
+        return year, _month(name), day, hour, minute, second, zone
     return None
 
 
@@ -169,10 +175,11 @@ def _milliseconds(
     year: str,
     month: str | int | None,
     day: str,
-    hour: str | None,
-    minute: str | None,
-    second: str | None,
-    zone: str | None,
+    hour: _Text,
+    minute: _Text,
+    second: _Text,
+    zone: _Text,
+    language: str,
 ) -> int | None:
     number = int(year)
     if len(year) == 2:  # RFC 5322, section 4.3
@@ -189,19 +196,21 @@ def _milliseconds(
             int(hour or 0) % 12 + 12 if zone == "PM" else int(hour or 0),
             int(minute or 0),
             min(int(second or 0), 59),
-            tzinfo=_zone(zone),
+            tzinfo=_zone(zone, language) if hour else UTC,
         )
         return int(moment.timestamp()) * 1000
     except (ValueError, OverflowError):
         return None
 
 
-def _zone(text: str | None) -> timezone:
+def _zone(text: str | None, language: str) -> timezone:
     """Return the time zone. Raises ValueError for an offset of a day or more."""
-    if text and text in _ZONE_HOURS:
-        return timezone(timedelta(hours=_ZONE_HOURS[text]))
-    if not text or text[0] not in "+-":
+    if not text:
         return UTC
-    digits = text[1:].replace(":", "").ljust(4, "0")
-    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:4]))
-    return timezone(-offset if text[0] == "-" else offset)
+    if text[0] in "+-":
+        digits = text[1:].replace(":", "").ljust(4, "0")
+        offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:4]))
+        return timezone(-offset if text[0] == "-" else offset)
+    tag = language.lower().replace("_", "-")
+    local = _ZONE_HOURS_IN.get(tag) or _ZONE_HOURS_IN.get(language_code(tag), {})
+    return timezone(timedelta(hours=local.get(text, _ZONE_HOURS.get(text, 0))))
