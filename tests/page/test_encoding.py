@@ -161,6 +161,39 @@ def test_decode(payload: bytes, content_type: str, charset: str, faults: tuple[s
     assert (decoded.charset, decoded.faults) == (charset, faults)
 
 
+VISUAL = "<title>שלום לכל</title>\r\n<p title='שלום'>(םדא ינב) לכ ודלונ 1948-ב<br>\r\n.ןיירוח"
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "expected"),
+    [
+        (
+            VISUAL,
+            "iso-8859-8",
+            "<title>שלום לכל</title>\r\n<p title='שלום'>ב-1948 נולדו כל (בני אדם)<br>\r\nחוריין.",
+        ),
+        (VISUAL, "iso-8859-8-i", VISUAL),
+        ("<pre>םולש\nםולש", "visual", "<pre>שלום\nשלום"),
+        ("<p>Windows 98 ל&quot;וד&nbsp;םולש", "hebrew", "<p>שלום&nbsp;דו&quot;ל Windows 98"),
+        ("<p>The word םולכ means nothing", "hebrew", "<p>The word כלום means nothing"),
+        ("<script>x = 'םולש'</script>םולש", "visual", "<script>x = 'םולש'</script>שלום"),
+        ("<p>שלום לכל בני אדם", "iso-8859-8", "<p>שלום לכל בני אדם"),  # a wrong label
+        ("<p>הליל", "iso-8859-8", "<p>הליל"),  # no final letter
+    ],
+)
+def test_visual_hebrew_is_read_in_logical_order(text: str, label: str, expected: str) -> None:
+    decoded = decode(text.encode("iso-8859-8"), f"text/html; charset={label}")
+    assert (decoded.data.decode(), decoded.faults) == (expected, ())
+
+
+@pytest.mark.parametrize("piece", ["<", "&", "&a", "a&", "<!--", "א<script", "ם ", "1.", "a!"])
+def test_hebrew_takes_linear_time(piece: str) -> None:
+    payload = ("ןאא אאא ןאאא " + piece * (400_000 // len(piece))).encode("iso-8859-8")
+    started = time.process_time()
+    decode(payload, "text/html; charset=iso-8859-8")
+    assert time.process_time() - started < 3
+
+
 @pytest.mark.parametrize(
     ("codec", "label", "text"),
     [
