@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from lycosa.commands.crawling.reparse import reparse_workspace
+from lycosa.config.reading import parse_config
 from lycosa.core.errors import UsageError
 from lycosa.core.records import Page, Visit
 from lycosa.hooks import hook
@@ -200,3 +202,21 @@ def test_a_column_of_the_table_cannot_be_replaced(
     monkeypatch.setattr("lycosa.store.tables.live.installed_plugins", lambda: plugins)
     with pytest.raises(UsageError, match="plug-in columns: pages already has a column url"):
         LiveTables(Workspace.open(str(tmp_path / "w"))).sql("SELECT url FROM pages")
+
+
+@pytest.mark.parametrize("names", [("url",), ("stars", "stars")])
+def test_columns_with_wrong_names_are_refused_before_a_crawl_and_a_reparse(
+    serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
+) -> None:
+    web, root = serve({"/index.html": page()}), tmp_path / "w"
+    work(root, [(collection("c"), [web.url()])], plugins=Plugins())
+    plugins = Plugins(
+        (f"plugin{number}", SimpleNamespace(page_columns=hook(lambda name=name: {name: str})))
+        for number, name in enumerate(names)
+    )
+    message = f"plug-in plugin{len(names) - 1}: pages already has a column {names[0]}"
+    with pytest.raises(UsageError, match=message):
+        work(root, [(collection("c"), [web.url()])], plugins=plugins)
+    monkeypatch.setattr("lycosa.commands.crawling.reparse.installed_plugins", lambda: plugins)
+    with pytest.raises(UsageError, match=message):
+        reparse_workspace(str(root), parse_config(""), None, None, "w")
