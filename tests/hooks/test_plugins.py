@@ -193,6 +193,41 @@ def test_columns_of_every_type_and_pages_from_before_the_plugin(
     ]
 
 
+@pytest.mark.parametrize("failure", ["raises", "not installed"])
+def test_reparse_keeps_the_values_of_a_plugin_that_fails(
+    serve: ServeWeb,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    web, root = serve({"/index.html": page("/b.html"), "/b.html": page()}), tmp_path / "w"
+
+    def plugin(name: str, value: object) -> tuple[str, object]:
+        def page_parsed() -> dict[str, object] | None:
+            if value == "raises":
+                raise KeyError("x")
+            return None if value is None else {name: value}
+
+        functions = {"page_columns": hook(lambda: {name: int}), "page_parsed": hook(page_parsed)}
+        return name, SimpleNamespace(**functions)
+
+    def reparsed(*plugins: tuple[str, object]) -> tuple[int, int, set[str]]:
+        working = Plugins(plugins)
+        for module in ("lycosa.commands.crawling.reparse", "lycosa.crawl.recovery.reparse"):
+            monkeypatch.setattr(f"{module}.installed_plugins", lambda: working)
+        report = reparse_workspace(str(root), parse_config(""), None, None, "w")
+        rows = LiveTables(Workspace.open(str(root))).scan("pages").collect()
+        return report.changed, report.kept_values, set(rows["plugin_values"])
+
+    work(root, [(collection("c"), [web.url()])], plugins=Plugins([plugin("a", 1), plugin("b", 2)]))
+    failed = () if failure == "not installed" else (plugin("b", "raises"),)
+    assert reparsed(plugin("a", 1), *failed) == (0, 2, {'{"a": 1, "b": 2}'})
+    assert capsys.readouterr().err.count("plug-in b is switched off") == len(failed)
+    assert reparsed(plugin("a", 3), *failed) == (2, 2, {'{"a": 3, "b": 2}'})
+    assert reparsed(plugin("b", 2), plugin("a", None)) == (2, 0, {'{"b": 2}'})
+
+
 def test_a_column_of_the_table_cannot_be_replaced(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
