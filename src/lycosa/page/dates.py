@@ -122,7 +122,9 @@ _ZONE_HOURS = {
 Malaysia, the Philippines and Singapore. RFC 822's military zones count as UTC, since they were used
 with either sign (RFC 5322, section 4.3).
 """
-_ZONE_HOURS_IN = {"zh": {"CST": 8}, "he": {"IST": 2}, "hi": {"IST": 5.5}, "en-in": {"IST": 5.5}}
+_ZONE_HOURS_IN: dict[str, dict[str, float]] = {
+    "zh": {"CST": 8}, "he": {"IST": 2}, "hi": {"IST": 5.5}, "en-in": {"IST": 5.5},
+}  # fmt: skip
 """Names with several meanings, by the language of the page."""
 _MONTHS = {
     name.replace("_", " "): number
