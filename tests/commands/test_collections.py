@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from lycosa.api import Workspace as Api
 from lycosa.archive.warc.reader import read_exchanges
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.commands.maintenance.collections import copy_to, list_collections, purge
@@ -268,6 +269,24 @@ def test_purge_deletes_one_collection_and_no_other_rows(root: Path, compacted: b
         {"one", "two", "three"},
         {"one", "three"},
     )
+
+
+def test_a_purged_collection_is_unknown_until_it_is_crawled_again(
+    root: Path, tmp_path: Path
+) -> None:
+    purge(str(root), "two", CONFIG)
+    workspace = Api(str(root))
+    for refused in (
+        lambda: workspace.export.library("jsonl", str(tmp_path / "out"), collection="two"),
+        lambda: workspace.search("word", collection="two"),
+        lambda: purge(str(root), "two", CONFIG),
+    ):
+        with pytest.raises(UsageError, match="collection 'two'"):
+            refused()
+    assert sorted(Workspace.open(str(root)).state().settings) == ["one", "three"]
+    claim = Workspace.open(str(root)).claim("worker", settings={"two": {}})
+    claim.release()
+    assert workspace.export.library("jsonl", str(tmp_path / "out"), collection="two").files == 0
 
 
 def test_purge_of_all_collections_empties_tables_and_archive(root: Path) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from unicodedata import normalize
 from urllib.parse import unquote, urljoin, urlsplit
 
 import polars as pl
@@ -242,6 +243,35 @@ def test_only_unchanged_files_of_the_same_export_are_removed(tmp_path: Path) -> 
     assert set(content(tmp_path)) == {*names, STATE}
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("h/a.html.md", "h/a.html.md/b/c.md"),
+        ("h/a.html.md/b/c.md", "h/a.html.md"),
+        ("h/a.html.md/b.md", "h/a.html.md/b.md/c.md"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["markdown", "mirror"])
+def test_a_file_and_a_folder_of_an_earlier_export_change_places(
+    tmp_path: Path, before: str, after: str, kind: str
+) -> None:
+    earlier = WrittenFiles(tmp_path, "w", "markdown")
+    earlier.write(before, b"text")
+    earlier.finish()
+    later = WrittenFiles(tmp_path, "w", kind)
+    later.write(after, b"text")
+    assert later.finish() == 1
+    assert set(content(tmp_path)) == {after, STATE}
+
+
+def test_files_of_the_user_in_the_way_of_an_export_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "h").write_text("own")
+    (tmp_path / "a.md").mkdir()
+    for name, obstacle in (("h/a/b.md", "h"), ("a.md", "a.md")):
+        with pytest.raises(OSError, match=f"{tmp_path / obstacle} is in the way"):
+            WrittenFiles(tmp_path, "w", "markdown").write(name, b"text")
+
+
 @pytest.mark.slow
 def test_a_browser_shows_the_mirror(mirror: MirrorReport) -> None:
     """Chromium loads the style sheets and images from disk, without network."""
@@ -307,10 +337,31 @@ def test_file_names(url: str, media_type: str, path: str) -> None:
     assert file_names([(url, media_type)]) == {url: path}
 
 
+def test_files_of_markdown_are_no_folders_of_others() -> None:
+    pages = [("http://h/a.html", "text/markdown"), ("http://h/a.html.md/b", "text/markdown")]
+    names = file_names(pages)
+    assert names["http://h/a.html.md/b"] == "h/a.html.md/b.md"
+    assert names["http://h/a.html"].startswith("h/a.html~")
+
+
 def test_file_names_are_unique_and_portable() -> None:
     pages = [
         (f"http://h/{name}", "text/html")
-        for name in ("A", "a", "a.html", "a.html/b", "a?x", "a?X", "con", "x%2Fy", "x/y", "a%00")
+        for name in (
+            "A",
+            "a",
+            "a.html",
+            "a.html/b",
+            "a?x",
+            "a?X",
+            "con",
+            "x%2Fy",
+            "x/y",
+            "a%00",
+            "%C3%A9",
+            "e%CC%81",
+            "a.html.md/b",
+        )
     ]
     pages += [
         ("https://h/a", "text/html"),
@@ -319,7 +370,7 @@ def test_file_names_are_unique_and_portable() -> None:
     ]
     names = file_names(pages)
     assert names == file_names(reversed(pages))
-    paths = [path.lower() for path in names.values()]
+    paths = [normalize("NFC", path.lower()) for path in names.values()]
     assert len(set(paths)) == len(pages)
     folders = {
         path.rsplit("/", depth)[0] for path in paths for depth in range(1, path.count("/") + 1)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from lycosa.commands.crawling.reparse import reparse_workspace
+from lycosa.config.reading import parse_config
 from lycosa.core.errors import UsageError
 from lycosa.core.records import Page, Visit
 from lycosa.hooks import hook
@@ -191,6 +193,41 @@ def test_columns_of_every_type_and_pages_from_before_the_plugin(
     ]
 
 
+@pytest.mark.parametrize("failure", ["raises", "not installed"])
+def test_reparse_keeps_the_values_of_a_plugin_that_fails(
+    serve: ServeWeb,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    web, root = serve({"/index.html": page("/b.html"), "/b.html": page()}), tmp_path / "w"
+
+    def plugin(name: str, value: object) -> tuple[str, object]:
+        def page_parsed() -> dict[str, object] | None:
+            if value == "raises":
+                raise KeyError("x")
+            return None if value is None else {name: value}
+
+        functions = {"page_columns": hook(lambda: {name: int}), "page_parsed": hook(page_parsed)}
+        return name, SimpleNamespace(**functions)
+
+    def reparsed(*plugins: tuple[str, object]) -> tuple[int, int, set[str]]:
+        working = Plugins(plugins)
+        for module in ("lycosa.commands.crawling.reparse", "lycosa.crawl.recovery.reparse"):
+            monkeypatch.setattr(f"{module}.installed_plugins", lambda: working)
+        report = reparse_workspace(str(root), parse_config(""), None, None, "w")
+        rows = LiveTables(Workspace.open(str(root))).scan("pages").collect()
+        return report.changed, report.kept_values, set(rows["plugin_values"])
+
+    work(root, [(collection("c"), [web.url()])], plugins=Plugins([plugin("a", 1), plugin("b", 2)]))
+    failed = () if failure == "not installed" else (plugin("b", "raises"),)
+    assert reparsed(plugin("a", 1), *failed) == (0, 2, {'{"a": 1, "b": 2}'})
+    assert capsys.readouterr().err.count("plug-in b is switched off") == len(failed)
+    assert reparsed(plugin("a", 3), *failed) == (2, 2, {'{"a": 3, "b": 2}'})
+    assert reparsed(plugin("b", 2), plugin("a", None)) == (2, 0, {'{"b": 2}'})
+
+
 def test_a_column_of_the_table_cannot_be_replaced(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,3 +237,21 @@ def test_a_column_of_the_table_cannot_be_replaced(
     monkeypatch.setattr("lycosa.store.tables.live.installed_plugins", lambda: plugins)
     with pytest.raises(UsageError, match="plug-in columns: pages already has a column url"):
         LiveTables(Workspace.open(str(tmp_path / "w"))).sql("SELECT url FROM pages")
+
+
+@pytest.mark.parametrize("names", [("url",), ("stars", "stars")])
+def test_columns_with_wrong_names_are_refused_before_a_crawl_and_a_reparse(
+    serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
+) -> None:
+    web, root = serve({"/index.html": page()}), tmp_path / "w"
+    work(root, [(collection("c"), [web.url()])], plugins=Plugins())
+    plugins = Plugins(
+        (f"plugin{number}", SimpleNamespace(page_columns=hook(lambda name=name: {name: str})))
+        for number, name in enumerate(names)
+    )
+    message = f"plug-in plugin{len(names) - 1}: pages already has a column {names[0]}"
+    with pytest.raises(UsageError, match=message):
+        work(root, [(collection("c"), [web.url()])], plugins=plugins)
+    monkeypatch.setattr("lycosa.commands.crawling.reparse.installed_plugins", lambda: plugins)
+    with pytest.raises(UsageError, match=message):
+        reparse_workspace(str(root), parse_config(""), None, None, "w")

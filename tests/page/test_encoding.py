@@ -21,6 +21,7 @@ from lycosa.page.encoding_labels import (
     USER_DEFINED,
     codec_of,
     encoding_of,
+    further_of,
 )
 from lycosa.page.parse import parse_page
 from tests.servers.sites import require_sites
@@ -47,10 +48,25 @@ JAPANESE = "すべての人間は、生れながらにして自由であり、�
         ("hz-gb-2312", "replacement"),
         ("unicode", "utf-16le"),
         ("klingon", ""),
+        ("cp949", "euc-kr"),
+        ("euc_kr", "euc-kr"),
+        ("cp936", "gbk"),
+        ("UTF_8", "utf-8"),
+        ("win-1251", "windows-1251"),
+        ("latin-1", "windows-1252"),
+        ("hz_gb_2312", "replacement"),
+        ("win-1259", ""),
+        ("-", ""),
     ],
 )
 def test_labels(label: str, encoding: str) -> None:
     assert encoding_of(label) == encoding
+
+
+def test_labels_of_the_standard_keep_their_encodings() -> None:
+    for label, encoding in ENCODING_OF_LABEL.items():
+        assert encoding_of(label) == encoding_of(label.replace("-", "_")) == encoding
+    assert further_of("kz_1048") == "kz-1048"
 
 
 def test_every_encoding_has_a_codec() -> None:
@@ -132,6 +148,8 @@ def test_prescan(head: bytes, encoding: str) -> None:
         (b"<p>~{ is no Chinese ~}", "", "utf-8", ()),
         (CHINESE.encode("gb18030")[:-1], "text/html; charset=gbk", "gbk", ()),
         (RUSSIAN.encode("utf-16-le")[:-1], "text/html; charset=utf-16le", "utf-8", (FAULT_LABEL,)),
+        (b"\xb0\xa1", "text/html; charset=cp949", "euc-kr", ()),
+        (b"<meta charset=win-1251>\xc3\xee\xe4", "", "windows-1251", ()),
         (b"plain", "text/html; charset=iso-8859-1", "windows-1252", ()),
         (b"plain", "", "utf-8", ()),
         (b"caf\xe9", "text/html; charset=iso-8859-1", "windows-1252", ()),
@@ -141,6 +159,39 @@ def test_prescan(head: bytes, encoding: str) -> None:
 def test_decode(payload: bytes, content_type: str, charset: str, faults: tuple[str, ...]) -> None:
     decoded = decode(payload, content_type)
     assert (decoded.charset, decoded.faults) == (charset, faults)
+
+
+VISUAL = "<title>שלום לכל</title>\r\n<p title='שלום'>(םדא ינב) לכ ודלונ 1948-ב<br>\r\n.ןיירוח"
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "expected"),
+    [
+        (
+            VISUAL,
+            "iso-8859-8",
+            "<title>שלום לכל</title>\r\n<p title='שלום'>ב-1948 נולדו כל (בני אדם)<br>\r\nחוריין.",
+        ),
+        (VISUAL, "iso-8859-8-i", VISUAL),
+        ("<pre>םולש\nםולש", "visual", "<pre>שלום\nשלום"),
+        ("<p>Windows 98 ל&quot;וד&nbsp;םולש", "hebrew", "<p>שלום&nbsp;דו&quot;ל Windows 98"),
+        ("<p>The word םולכ means nothing", "hebrew", "<p>The word כלום means nothing"),
+        ("<script>x = 'םולש'</script>םולש", "visual", "<script>x = 'םולש'</script>שלום"),
+        ("<p>שלום לכל בני אדם", "iso-8859-8", "<p>שלום לכל בני אדם"),  # a wrong label
+        ("<p>הליל", "iso-8859-8", "<p>הליל"),  # no final letter
+    ],
+)
+def test_visual_hebrew_is_read_in_logical_order(text: str, label: str, expected: str) -> None:
+    decoded = decode(text.encode("iso-8859-8"), f"text/html; charset={label}")
+    assert (decoded.data.decode(), decoded.faults) == (expected, ())
+
+
+@pytest.mark.parametrize("piece", ["<", "&", "&a", "a&", "<!--", "א<script", "ם ", "1.", "a!"])
+def test_hebrew_takes_linear_time(piece: str) -> None:
+    payload = ("ןאא אאא ןאאא " + piece * (400_000 // len(piece))).encode("iso-8859-8")
+    started = time.process_time()
+    decode(payload, "text/html; charset=iso-8859-8")
+    assert time.process_time() - started < 3
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,20 @@ def test_the_product_token_is_an_option() -> None:
         ("Wed, 02 Oct 2002 08:00:00 PDT", ms(2002, 10, 2, 15)),
         ("Wed, 02 Oct 2002 08:00:00 CEST", ms(2002, 10, 2, 6)),
         ("Wed, 02 Oct 2002 08:00:00 Z", ms(2002, 10, 2, 8)),
+        ("Wed, 02 Oct 2002 08:00:00 KST", ms(2002, 10, 1, 23)),
+        ("Rabu, 2 Oktober 2002 08:00 WIB", ms(2002, 10, 2, 1)),
+        ("2 Okt 2002 08:00 WITA", ms(2002, 10, 2, 0)),
+        ("2002-10-02 08:00:15 KST", ms(2002, 10, 1, 23, 0, 15)),
+        ("2002-10-02 08:00 CET", ms(2002, 10, 2, 7)),
+        ("2002-10-02 08:00 PM", ms(2002, 10, 2, 20)),
+        ("2002. 10. 2. 8:00 KST", ms(2002, 10, 1, 23)),
+        ("2.10.2002 08:00 EEST", ms(2002, 10, 2, 5)),
+        ("October 2, 2002 08:00:00 ACST", ms(2002, 10, 1, 22, 30)),
+        ("Wed Oct 02 2002 08:00:00 GMT", ms(2002, 10, 2, 8)),
+        ("Wed Oct 02 08:00:00 WIB 2002", ms(2002, 10, 2, 1)),
+        ("2 Oct 2002 08:00 IST", ms(2002, 10, 2, 8)),  # India, Ireland or Israel
+        ("2 OCT 2002 EAT", ms(2002, 10, 2)),
+        ("2.10.2002 08:00 Uhr", ms(2002, 10, 2, 8)),
         ("02 Oct 02 15:00:00 GMT", ms(2002, 10, 2, 15)),
         ("Mon, 5 Jan 99 10:00 +0100", ms(1999, 1, 5, 9)),
         ("Mon, 5 Jan 49 10:00 UT", ms(2049, 1, 5, 10)),
@@ -282,6 +296,30 @@ def test_the_product_token_is_an_option() -> None:
 )
 def test_dates(text: str, expected: int | None) -> None:
     assert parse_date(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "zone", "hour"),
+    [
+        ("zh-CN", "CST", 0),
+        ("cn", "CST", 0),
+        ("en", "CST", 14),
+        ("he", "IST", 6),
+        ("en_IN", "IST", 2.5),
+        ("hi", "IST", 2.5),
+        ("en-IE", "IST", 8),
+        ("", "CST", 14),
+    ],
+)
+def test_the_language_of_the_page_decides_an_ambiguous_zone(
+    language: str, zone: str, hour: float
+) -> None:
+    html = (
+        f"<html lang='{language}'><meta property='article:published_time' "
+        f"content='Wed Oct 02 08:00:00 {zone} 2002'><p>text"
+    )
+    published = parse_page(html.encode(), url=PAGE_URL, content_type="text/html").published_at
+    assert published == ms(2002, 10, 2) + hour * 3_600_000
 
 
 @given(st.text(alphabet="0123456789-/.:TZ+ abcdefgJanNov,", max_size=40))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from contextlib import suppress
@@ -19,8 +20,8 @@ class WrittenFiles:
     """The files of one export into a folder.
 
     `selection` identifies it: the workspace, the kind of export and its options. Files that have
-    changed since they were written, or that another export into this folder wrote, are never
-    removed.
+    changed since they were written are never removed; those that another export into this folder
+    wrote, only if this one needs a folder of their name, or a file in place of theirs.
     """
 
     def __init__(self, folder: Path, *selection: str) -> None:
@@ -28,16 +29,17 @@ class WrittenFiles:
         self._export = xxhash.xxh3_128_hexdigest("\n".join(selection).encode())
         self._files: dict[str, str] = {}
         self._unreadable: set[str] = set()
+        self._replaced = 0
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file completely or not at all, unless it has this content already."""
         path = self._folder / name
         self._files[name] = xxhash.xxh3_128_hexdigest(data)
-        try:
-            if path.stat().st_size == len(data) and path.read_bytes() == data:
-                return
-        except FileNotFoundError:
+        if not path.is_file():
+            self._make_room(path, name)
             path.parent.mkdir(parents=True, exist_ok=True)
+        elif path.stat().st_size == len(data) and path.read_bytes() == data:
+            return
         part = path.with_name(".part~")
         part.write_bytes(data)
         os.replace(part, path)
@@ -55,7 +57,7 @@ class WrittenFiles:
         exports = self._exports()
         earlier = exports.pop(self._export, {})
         others = {name for files in exports.values() for name in files}
-        removed = 0
+        removed = self._replaced
         for name, digest in earlier.items():
             if name in self._unreadable:
                 self._files[name] = digest
@@ -76,6 +78,22 @@ class WrittenFiles:
         )
         return exports if valid else {}
 
+    def _make_room(self, path: Path, name: str) -> None:
+        """Remove files of earlier exports where a folder is needed now, or in a folder where a file
+        is.
+
+        Raises:
+            OSError: another file or folder is in the way.
+        """
+        if _in_the_way(path) is None:
+            return
+        for files in self._exports().values():
+            for each, digest in files.items():
+                if f"{name}/".startswith(f"{each}/") or each.startswith(f"{name}/"):
+                    self._replaced += self._remove(each, digest)
+        if (other := _in_the_way(path)) is not None:
+            raise FileExistsError(errno.EEXIST, f"{other} is in the way, move or remove it")
+
     def _remove(self, name: str, digest: str) -> bool:
         path = self._folder / name
         try:
@@ -89,3 +107,8 @@ class WrittenFiles:
             for parent in path.relative_to(self._folder).parents[:-1]:
                 (self._folder / parent).rmdir()
         return True
+
+
+def _in_the_way(path: Path) -> Path | None:
+    """Return the folder in place of a file, or the file in place of one of its folders."""
+    return path if path.is_dir() else next((each for each in path.parents if each.is_file()), None)

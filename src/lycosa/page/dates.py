@@ -13,10 +13,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
 
 from lycosa.core.patterns import lazy_pattern
+from lycosa.url.languages import language_code
 
 FIRST_YEAR, LAST_YEAR = 1990, 2100
 _BUDDHIST_ERA = 543  # years that Thai pages count more
 
+_ZONE_NAME = r"[A-Z]{1,4}\b"
 WORD = r"[^\W\d_][^\s\d.,;:()/|-]{1,20}"
 MONTH = rf"(?:(?:كانون|تشرين)\s+\w{{5,6}}|{WORD})(?:\s?[/(]\s?[^\W\d_][^\d()/]{{1,20}}\)?)?"
 """The name of a month, perhaps with a second one: `نوفمبر (تشرين الثاني)`."""
@@ -26,15 +28,15 @@ _WEEKDAY = rf"\s*(?:{WORD}(?:\.?,\s*|\.?\s+))?"
 _TIME = r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d))?"
 _FORMS = (
     lazy_pattern(
-        r"\s*(?P<year>\d{4})-?(?P<month>\d\d)-?(?P<day>\d\d)(?:[T\s]\s*(?P<hour>\d\d):?"
-        r"(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?\s*(?P<zone>Z|UTC|GMT"
-        r"|[+-]\d\d(?::?\d\d)?)?)?(?!\d)",
-        re.IGNORECASE,
+        r"\s*(?P<year>\d{4})-?(?P<month>\d\d)-?(?P<day>\d\d)(?:[Tt\s]\s*(?P<hour>\d\d):?"
+        r"(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,]\d+)?)?\s*"
+        rf"(?P<zone>[+-]\d\d(?::?\d\d)?|{_ZONE_NAME})?)?(?!\d)"
     ),
     lazy_pattern(
         r"\s*(?P<year>\d{4})(?:\s?[-/.年년]\s?|\s+оны\s+)(?P<month>\d{1,2})"
         r"(?:\s?[-/.月월]\s?|(?:-р)?\s+сарын\s+)"
-        rf"(?P<day>\d{{1,2}})(?!\d)[日일.]?(?:\s+{_TIME}(?!\d))?"
+        rf"(?P<day>\d{{1,2}})(?!\d)[日일.]?(?:\s+{_TIME}(?!\d)"
+        rf"(?:\s*(?P<zone>{_ZONE_NAME}))?)?"
     ),
     lazy_pattern(
         rf"\s*(?P<year>\d{{4}}){YEAR_BEFORE}(?P<day>\d{{1,2}})[\s-](?P<name>{MONTH})(?!\d)"
@@ -45,19 +47,19 @@ _FORMS = (
     lazy_pattern(
         r"\s*(?:ngày\s+)?(?P<day>\d{1,2})(?:\.\s?|\s+tháng\s+)(?P<month>\d{1,2})"
         r"(?:\.\s?|,?\s+(?:năm\s+)?)(?P<year>\d{4})(?!\d)"
-        rf"(?:,?\s+{_TIME}(?!\d))?",
+        rf"(?:,?\s+{_TIME}(?!\d)(?:\s*(?P<zone>(?-i:{_ZONE_NAME})))?)?",
         re.IGNORECASE,
     ),
     lazy_pattern(
         rf"{_WEEKDAY}(?P<day>\d{{1,2}})(?:st|nd|rd|th|er|º)?\.?[\s-]\s?(?:de\s+)?"
         rf"(?P<name>{MONTH})\.?,?[\s-]"
         r"(?:del?\s+|соли\s+)?(?P<year>\d{4}|\d\d(?=[\s,]+\d{1,2}:))"
-        rf"(?:[\s,]+{_TIME})?\s*(?P<zone>[+-]\d\d:?\d\d|[A-Z]{{1,4}}\b)?(?!\d)"
+        rf"(?:[\s,]+{_TIME})?\s*(?P<zone>[+-]\d\d:?\d\d|{_ZONE_NAME})?(?!\d)"
     ),
     lazy_pattern(
         rf"{_WEEKDAY}(?P<name>{WORD})\.?\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?\s+"
         r"(?P<year>\d{4})(?!\d)(?:\s+(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
-        r"(?:\s+GMT(?P<zone>[+-]\d{4})?)?)?"
+        rf"(?:\s+(?:GMT)?(?P<zone>[+-]\d{{4}}|{_ZONE_NAME})?)?)?"
     ),
     lazy_pattern(
         rf"{_WEEKDAY}(?P<name>[A-Za-z]{{3}})\s+(?P<day>\d{{1,2}})\s+(?P<hour>\d\d):"
@@ -121,11 +123,19 @@ CLDR, and others of Arabic, Hindi, Persian and Tajik news. `_` is a space.
 """
 _ZONE_HOURS = {
     "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
-    "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3, "JST": 9,
+    "BST": 1, "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "IDT": 3, "MSK": 3,
+    "WAT": 1, "CAT": 2, "SAST": 2, "EAT": 3, "PKT": 5, "WIB": 7, "HKT": 8, "MYT": 8, "PHT": 8,
+    "SGT": 8, "WITA": 8, "JST": 9, "KST": 9, "WIT": 9, "AWST": 8, "ACST": 9.5, "ACDT": 10.5,
+    "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13,
 }  # fmt: skip
-"""RFC 822, section 5.1, and others of feeds that are unambiguous. RFC 822's
-military zones count as UTC, since they were used with either sign (RFC 5322, section 4.3).
+"""RFC 822, section 5.1, then names with one meaning in the IANA time zone database, and those of
+Malaysia, the Philippines and Singapore. RFC 822's military zones count as UTC, since they were used
+with either sign (RFC 5322, section 4.3).
 """
+_ZONE_HOURS_IN: dict[str, dict[str, float]] = {
+    "zh": {"CST": 8}, "he": {"IST": 2}, "hi": {"IST": 5.5}, "en-in": {"IST": 5.5},
+}  # fmt: skip
+"""Names with several meanings, by the language of the page."""
 _MONTHS = {
     name.replace("_", " "): number
     for number, names in enumerate(_MONTH_NAMES.split(";"), 1)
@@ -133,20 +143,20 @@ _MONTHS = {
 }
 
 
-def parse_date(text: str) -> int | None:
+def parse_date(text: str, language: str = "") -> int | None:
     """Return the milliseconds since 1970 UTC of a date as pages write it, else None.
 
     Formats: ISO 8601, RFC 3339, RFC 9110 HTTP-date, `Date` of JavaScript and relatives. `3.4.2024`
-    is in April.
+    is in April. `language`: the tag of the page, for names of time zones.
     """
     text = unicodedata.normalize("NFC", text[:80])
     for form in _FORMS:
         if match := form.match(text):
-            return _milliseconds(match.groupdict())
+            return _milliseconds(match.groupdict(), language)
     return None
 
 
-def _milliseconds(parts: Mapping[str, str]) -> int | None:
+def _milliseconds(parts: Mapping[str, str], language: str) -> int | None:
     """Return the time that the groups of a form describe. Raises nothing."""
     year, hour, zone = int(parts["year"]), int(parts.get("hour") or 0), parts.get("zone")
     if len(parts["year"]) == 2:  # RFC 5322, section 4.3
@@ -163,7 +173,7 @@ def _milliseconds(parts: Mapping[str, str]) -> int | None:
             hour % 12 + 12 if zone == "PM" else hour,
             int(parts.get("minute") or 0),
             min(int(parts.get("second") or 0), 59),
-            tzinfo=_zone(zone),
+            tzinfo=_zone(zone, language) if parts.get("hour") else UTC,
         )
         return int(moment.timestamp()) * 1000
     except (KeyError, ValueError, OverflowError):
@@ -176,12 +186,14 @@ def _month(name: str) -> int:
     return _MONTHS[" ".join(first.split())]
 
 
-def _zone(text: str | None) -> timezone:
+def _zone(text: str | None, language: str) -> timezone:
     """Return the time zone. Raises ValueError for an offset of a day or more."""
-    if text and text in _ZONE_HOURS:
-        return timezone(timedelta(hours=_ZONE_HOURS[text]))
-    if not text or text[0] not in "+-":
+    if not text:
         return UTC
-    digits = text[1:].replace(":", "").ljust(4, "0")
-    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:4]))
-    return timezone(-offset if text[0] == "-" else offset)
+    if text[0] in "+-":
+        digits = text[1:].replace(":", "").ljust(4, "0")
+        offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:4]))
+        return timezone(-offset if text[0] == "-" else offset)
+    tag = language.lower().replace("_", "-")
+    local = _ZONE_HOURS_IN.get(tag) or _ZONE_HOURS_IN.get(language_code(tag), {})
+    return timezone(timedelta(hours=local.get(text, _ZONE_HOURS.get(text, 0))))

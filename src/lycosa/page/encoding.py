@@ -22,6 +22,7 @@ from lycosa.page.encoding_labels import (
     further_of,
 )
 from lycosa.page.media import HEADER_LENGTH, looks_like_utf_16
+from lycosa.page.visual_hebrew import logical_order
 
 PRESCAN_LENGTH = 1024  # bytes, WHATWG HTML section 13.2.3.2
 FAULT_LABEL = "charset_wrong"  # the declared encoding is not the one used
@@ -181,6 +182,8 @@ def _transcoded(payload: bytes, encoding: str, *faults: str) -> DecodedText:
     text = decoded(payload, codec_of(encoding))
     if "\ufffd" in text:
         faults = (*faults, FAULT_BYTES)
+    if encoding == "iso-8859-8":
+        text = logical_order(text)
     return DecodedText(text.encode("utf-8", "replace"), encoding, faults)
 
 

@@ -110,6 +110,18 @@ FURTHER = {
 are valid in that encoding.
 """
 
+# Labels beyond the standard's that pages declare, without their hyphens and underscores.
+_ALIASES = {
+    "utf8mb4": UTF_8,
+    "cp65001": UTF_8,
+    "cp874": "windows-874",
+    **{f"win{page}": f"windows-{page}" for page in range(1250, 1259)},
+    "cp932": "shift_jis",
+    **dict.fromkeys(("cp936", "ms936", "windows936", "euccn"), "gbk"),
+    **dict.fromkeys(("cp949", "ms949", "uhc"), "euc-kr"),
+    **dict.fromkeys(("cp950", "ms950", "windows950"), "big5"),
+}
+
 _FURTHER_LABELS = {
     **{name: name for name in FURTHER},
     **{name.replace("ibm", "cp"): name for name in FURTHER if name.startswith("ibm")},
@@ -129,9 +141,11 @@ MULTI_BYTE = frozenset({"gbk", "gb18030", "big5", "euc-jp", "iso-2022-jp", "shif
 
 def encoding_of(label: str) -> str:
     """Return the encoding's name in lower case, "" for an unknown label ("get an encoding",
-    Encoding Standard section 4.2).
+    Encoding Standard section 4.2). Other labels that pages declare are known too, such as `UTF_8`
+    and `cp949`.
     """
-    return ENCODING_OF_LABEL.get(label.strip(" \t\n\f\r\"'").lower(), "")
+    label = _lower(label)
+    return ENCODING_OF_LABEL.get(label) or _ENCODING_OF_SPELLING.get(_joined(label), "")
 
 
 def codec_of(encoding: str) -> str:
@@ -143,4 +157,17 @@ def codec_of(encoding: str) -> str:
 
 def further_of(label: str) -> str:
     """Return the encoding of `FURTHER` that a label names, "" if none."""
-    return _FURTHER_LABELS.get(label.strip(" \t\n\f\r\"'").lower(), "")
+    return _FURTHER_OF_SPELLING.get(_joined(_lower(label)), "")
+
+
+def _lower(label: str) -> str:
+    return label.strip(" \t\n\f\r\"'").lower()
+
+
+def _joined(label: str) -> str:
+    """Leave out the hyphens and underscores of a label: no two encodings differ only in them."""
+    return label.replace("-", "").replace("_", "")
+
+
+_ENCODING_OF_SPELLING = _ALIASES | {_joined(lab): name for lab, name in ENCODING_OF_LABEL.items()}
+_FURTHER_OF_SPELLING = {_joined(label): name for label, name in _FURTHER_LABELS.items()}

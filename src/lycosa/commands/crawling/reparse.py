@@ -13,7 +13,7 @@ from lycosa.crawl.recovery.reparse import Reparsed, extract_items, reparse
 from lycosa.crawl.session.session import REPARSED
 from lycosa.hooks.plugins import installed_plugins
 from lycosa.store.log.state import LogState
-from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.live import LiveTables, plugin_columns
 from lycosa.store.workspace import Workspace
 
 _SCHEMAS = {"fields", "items"}  # settings of a collection
@@ -37,10 +37,12 @@ def reparse_workspace(
 
     Raises:
         OwnedError: another process is crawling in this workspace.
+        UsageError: a plug-in has columns with wrong names.
         WorkError: the archive or the log is damaged.
     """
     workspace = Workspace.open(root)
     plugins = installed_plugins()
+    plugin_columns(plugins)
     with workspace.own("reparse"):
         state = workspace.state()
         collections = _collections(config, state)

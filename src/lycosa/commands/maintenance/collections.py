@@ -136,10 +136,12 @@ def purge(root: str, name: str, config: Config) -> PurgeReport:
             claim.commit(claim.next_folder(), {}, CommitContents(counters=used))
         finally:
             claim.release()
-    rebuild_graph(workspace, index_analysis(root))
-    if current_generation(root) is not None:
-        with Indexer(root, config.index) as indexer:
-            indexer.rebuild()
+        rebuild_graph(workspace, index_analysis(root))
+        if current_generation(root) is not None:
+            with Indexer(root, config.index) as indexer:
+                indexer.rebuild()
+        if report.complete:  # at the end: a purge that was interrupted can be repeated
+            workspace.claim("collection purge", settings={name: None}).release()
     return report + PurgeReport(pending=tuple(drop_vectors(workspace)))
 
 

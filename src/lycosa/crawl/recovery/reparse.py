@@ -7,6 +7,7 @@ written. The next crawl admits new links. `extract_items` extracts only items.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import polars.selectors as cs
 from lycosa.archive.warc.reader import read_rendered, read_response
 from lycosa.core.records import Exchange, Item, Page, Visit
 from lycosa.crawl.processing.page_reader import FAULT_RENDERED, Reader
-from lycosa.hooks.plugins import installed_plugins
+from lycosa.hooks.plugins import Plugins, installed_plugins
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import CommitContents
@@ -49,6 +50,7 @@ class Reparsed:
     changed: int = 0
     text_changed: int = 0
     unreadable: int = 0  # cannot be parsed any more, or have no complete record
+    kept_values: int = 0  # pages that keep values of plug-ins that failed or are not installed
 
 
 def reparse(
@@ -93,7 +95,7 @@ def reparse(
             _fresh("items", (r for visit, page in visited for r in item_rows(visit, page.items))),
         ]
         for row, visit, page in parsed:
-            values = plugins.merged("page_parsed", page=page, visit=visit)
+            values = _values(row, visit, page, plugins, counts)
             key = (visit.host_key, visit.url_key)
             of_collection = (visit.collection, *key)
             is_same = fresh_links.get(key) == stored_links.get(key) and all(
@@ -151,6 +153,23 @@ def extract_items(
             buffers = Buffers()
     _commit(claim, buffers)
     return Reparsed(**counts)
+
+
+def _values(
+    row: dict[str, object], visit: Visit, page: Page, plugins: Plugins, counts: Counter[str]
+) -> dict[str, Any]:
+    """Return the values of plug-ins, with those stored in columns of no working plug-in."""
+    fresh = plugins.merged("page_parsed", page=page, visit=visit)
+    if not row["plugin_values"]:
+        return fresh
+    columns = plugins.merged("page_columns")  # after the call, in which a plug-in may have failed
+    values = {
+        name: value
+        for name, value in {**json.loads(str(row["plugin_values"])), **fresh}.items()
+        if name in fresh or name not in columns
+    }
+    counts["kept_values"] += len(values) > len(fresh)
+    return values
 
 
 def _commit(claim: Claim, buffers: Buffers) -> None:

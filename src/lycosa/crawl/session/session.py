@@ -43,7 +43,7 @@ from lycosa.hooks.plugins import Plugins, installed_plugins
 from lycosa.processes.platform import drop_code
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.state import LogState
-from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.live import LiveTables, plugin_columns
 from lycosa.store.workspace import Workspace
 from lycosa.url.exclusions import ExclusionFile
 from lycosa.url.normalise import normalise
@@ -213,8 +213,11 @@ def open_session(
     Raises:
         ConfigError: the exclusion list cannot be read, or a fetch setting is wrong; nothing was
         claimed.
-        UsageError: the workspace does not have one of the partitions.
+        UsageError: the workspace does not have one of the partitions, or a plug-in has columns
+        with wrong names.
     """
+    plugins = options.plugins or installed_plugins()
+    plugin_columns(plugins)
     workspace.storage.files.limit_cache(config.store.cache)
     state = workspace.state()
     held = None if options.partitions is None else frozenset(options.partitions)
@@ -241,7 +244,7 @@ def open_session(
                 held if held is not None and len(held) < workspace.partitions else None,
             ),
             ExclusionCheck(file, workspace.domains, claim.state),
-            options.plugins or installed_plugins(),
+            plugins,
         ),
         workspace.storage.scratch_dir(),
     )

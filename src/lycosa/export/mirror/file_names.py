@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from unicodedata import normalize
 from urllib.parse import unquote_to_bytes
 
 import xxhash
@@ -40,12 +41,12 @@ _EXTENSIONS = {
 def file_names(pages: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return URL -> relative path with `/`, for (URL, media type) in any order.
 
-    Paths are unique even if case is ignored, and no path is a folder of another. `http` and `https`
-    share folders: `HOST/…`, or `HOST_PORT/…`.
+    Paths are unique even if case and composition of accents are ignored, and no path is a folder of
+    another. `http` and `https` share folders: `HOST/…`, or `HOST_PORT/…`.
     """
     preferred = [(url, *_preferred_name(url, kind)) for url, kind in sorted(set(pages))]
     folders = {
-        "/".join(folder[:depth]).lower()
+        _folded("/".join(folder[:depth]))
         for _, folder, _, _ in preferred
         for depth in range(1, len(folder) + 1)
     }
@@ -53,11 +54,16 @@ def file_names(pages: Iterable[tuple[str, str]]) -> dict[str, str]:
     names: dict[str, str] = {}
     for url, folder, stem, extension in preferred:
         path = "/".join((*folder, stem + extension))
-        if path.lower() in used or path.lower() in folders:
+        if _folded(path) in used or _folded(path) in folders:
             path = "/".join((*folder, f"{stem}~{_hash(url)[:12]}{extension}"))
-        used.add(path.lower())
+        used.add(_folded(path))
         names[url] = path
     return names
+
+
+def _folded(path: str) -> str:
+    """Return what Windows and macOS compare of a path."""
+    return normalize("NFC", path.casefold())
 
 
 def is_known(media_type: str) -> bool:

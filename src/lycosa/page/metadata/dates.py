@@ -55,20 +55,20 @@ def published_at(
         fetched_at: no date is later; None: unknown.
         headline: a date is also looked for in the URL and near it; None: it is not.
     """
-    declared = _first_date(_published(parts, subject), fetched_at)
+    declared = _first_date(_published(parts, subject), parts, fetched_at)
     if declared is not None or headline is None:
         return declared
-    return _first_date(_shown(parts, url, headline), fetched_at)
+    return _first_date(_shown(parts, url, headline), parts, fetched_at)
 
 
 def modified_at(parts: PageParts, subject: Subject, fetched_at: int | None) -> int | None:
     """Return the date of the last modification in ms since 1970 UTC."""
-    return _first_date(_modified(parts, subject), fetched_at)
+    return _first_date(_modified(parts, subject), parts, fetched_at)
 
 
-def _first_date(candidates: Iterator[str], fetched_at: int | None) -> int | None:
+def _first_date(candidates: Iterator[str], parts: PageParts, fetched_at: int | None) -> int | None:
     for candidate in candidates:
-        moment = parse_date(candidate)
+        moment = parse_date(candidate, parts.language)
         if moment is None:
             continue
         if fetched_at is None or moment <= fetched_at:

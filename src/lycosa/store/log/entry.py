@@ -50,7 +50,7 @@ class Entry:
     # partition -> entry up to which rows of `found` are applied
     applied: Mapping[int, int] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)  # increments
-    # claim: collection -> its settings
+    # claim: collection -> its settings; None: it was purged
     settings: Mapping[str, Any] = field(default_factory=dict)
     # exclude: new rules (`lycosa.store.exclusion.exclusions`)
     exclusions: tuple[str, ...] = ()

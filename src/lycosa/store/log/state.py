@@ -291,7 +291,8 @@ class LogState:
         for partition in entry.partitions:
             self.holders[partition] = entry.number
             self._failed_claims[partition] = self._failed_claims.get(partition, 0) + 1
-        self.settings.update(entry.settings)
+        settings = {**self.settings, **entry.settings}
+        self.settings = {name: values for name, values in settings.items() if values is not None}
 
     def _apply_commit(self, entry: Entry) -> None:
         claim = self.claims[entry.claim]

@@ -15,7 +15,7 @@ import polars as pl
 
 from lycosa.core.errors import UsageError, WorkError, WorkspaceError
 from lycosa.core.parameters import single_text
-from lycosa.hooks.plugins import installed_plugins
+from lycosa.hooks.plugins import Plugins, installed_plugins
 from lycosa.store.compaction.plan import base_place
 from lycosa.store.log.state import LogState
 from lycosa.store.storage.files import DataFile
@@ -44,6 +44,23 @@ _CALLED = re.compile(r"\b(?:read|scan)_\w+[\s\"`\]]*\(", re.IGNORECASE)
 _COMMENT = re.compile(r"--|/\*|#")
 _SCAN = re.compile(r"(Parquet )?SCAN \[(.*)")
 _ONLY_TABLES = "functions that read files or addresses are not allowed here: query the tables only"
+
+
+def plugin_columns(plugins: Plugins) -> dict[str, type]:
+    """Return the columns that plug-ins add to `pages`.
+
+    Raises:
+        UsageError: a column has the name of one of Lycosa, or of another plug-in.
+    """
+    columns: dict[str, type] = {}
+    for plugin, added in plugins.named_results("page_columns"):
+        if duplicates := added.keys() & {*TABLES["pages"].names, *columns}:
+            raise UsageError(
+                f"plug-in {plugin}: pages already has a column {min(duplicates)}; "
+                "the plug-in must name its own differently"
+            )
+        columns.update(added)
+    return columns
 
 
 class LiveTables:
@@ -221,15 +238,7 @@ class LiveTables:
 
     def _with_plugin_columns(self, name: str) -> pl.LazyFrame:
         rows = self.scan(name)
-        columns: dict[str, type] = {}
-        plugins = installed_plugins().named_results("page_columns") if name == "pages" else []
-        for plugin, added in plugins:
-            if duplicates := added.keys() & set(TABLES[name].names):
-                raise UsageError(
-                    f"plug-in {plugin}: {name} already has a column {min(duplicates)}; "
-                    "the plug-in must name its own differently"
-                )
-            columns.update(added)
+        columns = plugin_columns(installed_plugins()) if name == "pages" else {}
         for column, type_ in columns.items():
             value = pl.col("plugin_values").str.json_path_match(f"$.{column}")
             typed = value == "true" if type_ is bool else value.cast(_TYPES[type_], strict=False)
