@@ -10,7 +10,7 @@ import pytest
 
 from lycosa.commands.maintenance.exclude import exclude_and_purge
 from lycosa.config.reading import parse_config
-from lycosa.core.errors import UsageError
+from lycosa.core.errors import NameTaken, UsageError
 from lycosa.crawl.session.submission import submit
 from lycosa.matching.orders import FOLDER
 from lycosa.store.compaction.compact import compact
@@ -153,7 +153,9 @@ def test_a_watch_of_one_collection_ignores_others(root: str) -> None:
         write_site(site)
         only = add_watch(root, QUIET, ["Wolf"])
         crawled(root, f"{site.origin}/wolf", name="one")
-        other = add_watch(root, QUIET, ["Wolf"], collections=["one"])
+        with pytest.raises(NameTaken, match=f"the name 'Wolf' .{only.id}.: choose another name"):
+            add_watch(root, QUIET, ["Wolf"], collections=["one"])
+        other = add_watch(root, QUIET, ["Wolf"], collections=["one"], name="of one")
         with pytest.raises(UsageError, match="unknown collection 'two'"):
             add_watch(root, QUIET, ["Wolf"], collections=["two"])
         crawled(root, f"{site.origin}/wolf", name="two")
@@ -167,7 +169,11 @@ def test_removed_and_damaged_watches_affect_no_other(root: str) -> None:
     with editable_site("127.0.7.78") as site:
         write_site(site)
         gone = add_watch(root, QUIET, ["Wolf"], name="w")
-        kept = add_watch(root, QUIET, ["Sheep"], name="w")
+        with pytest.raises(NameTaken):
+            add_watch(root, QUIET, ["Sheep"], name="w")
+        kept = add_watch(root, QUIET, ["Sheep"], name="other")
+        file = Path(root) / FOLDER / f"{kept.id}.json"  # as if added at the same time
+        file.write_text(file.read_text().replace('"other"', '"w"'))
         with pytest.raises(UsageError, match="2 have the name 'w'"):
             remove_watch(root, "w")
         remove_watch(root, gone.id)
