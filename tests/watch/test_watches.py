@@ -99,6 +99,34 @@ def test_a_page_is_reported_again_only_after_the_text_was_missing(root: str) -> 
     assert (matches(root)[1], matches(root, every=True)[1]) == (2, 5)
 
 
+@pytest.mark.parametrize("compacted", [False, True])
+def test_text_that_is_older_than_the_watch_is_no_news(root: str, compacted: bool) -> None:
+    def visit(site: EditableSite, text: str) -> None:
+        site.page("/", text)
+        if site.request_counts:
+            submit(root, QUIET, [f"{site.origin}/"])
+        crawled(root, f"{site.origin}/", config=receiver.config("crawl.patience=1s"))
+
+    def notified_texts() -> list[str]:
+        texts = [notice["facts"]["texts"] for notice in receiver.notices]
+        receiver.requests.clear()
+        return texts
+
+    with editable_site("127.0.7.79") as site, webhook_receiver() as receiver:
+        visit(site, "A wolf.")
+        watch = ("wolf", "bear", "fox")
+        add_watch(root, receiver.config(), watch, notify=[f"webhook {receiver.origin}/x"])
+        if compacted:
+            compact(Workspace.open(root), whole=True)
+        visit(site, "A wolf and a bear.")
+        assert notified_texts() == ["bear"]
+        visit(site, "A wolf and a fox.")
+        assert notified_texts() == ["fox"]
+        visit(site, "Nothing.")
+        visit(site, "The wolf is back.")
+        assert notified_texts() == ["wolf"]
+
+
 def test_a_failed_notice_is_delivered_later(root: str) -> None:
     with editable_site("127.0.7.75") as site, webhook_receiver() as receiver:
         write_site(site)

@@ -19,7 +19,13 @@ from lycosa.core.errors import NameTaken
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.matching.orders import MAX_TEXT_LENGTH
 from lycosa.serve.services import READER, WRITER, ServicesDep
-from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS, error_responses, problem_response
+from lycosa.serve.web.problems import (
+    ERRORS,
+    INVALID,
+    WRITE_ERRORS,
+    error_responses,
+    problem_response,
+)
 from lycosa.url.normalise import MAX_URL_LENGTH
 from lycosa.watch.watches import (
     WatchInfo,
