@@ -18,17 +18,22 @@ from typing import Any
 import pytest
 
 from lycosa import LycosaError, Workspace
+from lycosa.api.exports import Exports
+from lycosa.api.groups import Part
 from lycosa.api.inspection import Texts, WorkspaceStatistics
 from lycosa.api.options import (
+    _KINDS,
     CrawlArguments,
     FindArguments,
     HuntArguments,
     SearchArguments,
     TermsArguments,
+    _types_of,
 )
 from lycosa.api.streams import PageStream
 from lycosa.cli.main import COMMANDS, load_command
 from lycosa.cli.output import json_text
+from lycosa.commands.maintenance.export import BulkOptions, LibraryOptions
 from lycosa.core.errors import UsageError, WorkError, WorkspaceError
 from lycosa.core.parameters import Duration
 from lycosa.export.chunks.files import ChunkOptions
@@ -355,11 +360,61 @@ def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
         lambda ws: ws.export.chunks("out", ChunkOptions(max_tokens="200")),  # type: ignore[arg-type]
         lambda ws: ws.maintenance.duplicates(-1),
         lambda ws: ws.maintenance.exclude(None),
+        lambda ws: ws.archive.import_files("pages.warc", collection=""),
+        lambda ws: ws.export.wacz(""),
+        lambda ws: ws.export.bulk("quickwit", "http://127.0.0.1:1", BulkOptions("i", "pages")),  # type: ignore[arg-type]
     ],
 )
 def test_wrong_parameters_are_usage_errors(root: Path, call: Callable[[Any], object]) -> None:
     with pytest.raises(UsageError):
         call(Workspace(root))
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (lambda ws: Workspace(None), "Workspace: root: None is not a path or text such as 'lycosa-data'; leave it out for the"),  # type: ignore[arg-type]
+        (lambda ws: Workspace(settings=3), "settings: 3 is not a mapping such as {'fetch'"),  # type: ignore[arg-type]
+        (lambda ws: ws.search("x", count=None), "Workspace.search: count: None is not an integer of "),
+        (lambda ws: ws.search("x", copies=1), "copies: 1 is not True or False; leave it out for the"),
+        (lambda ws: ws.search("x", collection=3), "collection: 3 is not text; leave it out for the"),
+        (lambda ws: ws.search("x", collection="a\0"), "'a\\x00' has a null character or half of a"),
+        (lambda ws: ws.search("x", facets=[3]), "facets: 3 is not text"),
+        (lambda ws: ws.export.warc("out", max_size=1000), "Exports.warc: max_size: 1000 is not text such as '1GB'"),
+        (lambda ws: ws.export.jsonl("out.jsonl"), "output: 'out.jsonl' is not a file that is open"),
+        (lambda ws: ws.export.chunks("out", "jsonl"), "options: 'jsonl' is not of type ChunkOptions"),
+        (lambda ws: ws.export.library("xml", "out", options=LibraryOptions(max_size=3)), "options.max_size: 3 is not text"),  # type: ignore[arg-type]
+        (lambda ws: ws.crawl(on_page=3), "on_page: 3 is not a function"),
+        (lambda ws: ws.fetch(b"http://127.0.0.1/"), "url: b'http://127.0.0.1/' is not text"),
+        (lambda ws: ws.sites.audit("127.0.4.3", slow=[]), "slow: [] is not a duration: seconds, a"),
+        (lambda ws: ws.statistics.hosts(2**63), "is not an integer of at least 0 and below 2**63"),
+        (lambda ws: ws.watches.add("moths", "\ud800"), "'\\ud800' has a null character or half of a"),
+    ],
+)  # fmt: skip
+def test_errors_name_the_method_the_argument_and_its_type(
+    root: Path, call: Callable[[Any], object], problem: str
+) -> None:
+    with pytest.raises(UsageError) as error:
+        call(Workspace(root))
+    assert problem in str(error.value)
+
+
+def test_paths_are_accepted_as_texts_and_every_text_as_query(root: Path, tmp_path: Path) -> None:
+    ws = Workspace(root)
+    assert ws.export.warc(tmp_path / "warc").captures > 2  # type: ignore[arg-type]
+    assert ws.search("\0\ud800").total == 0
+
+
+def test_all_methods_check_their_arguments() -> None:
+    for group in {Workspace, Exports, *Part.__subclasses__()}:
+        for name, method in inspect.getmembers(group, inspect.isfunction):
+            if name.startswith("_"):
+                continue
+            names = inspect.unwrap(method).__globals__
+            assert inspect.unwrap(method) is not method, name
+            for parameter in [*inspect.signature(method).parameters.values()][1:]:
+                for kind in _types_of(parameter.annotation) - {"None"}:
+                    assert kind in _KINDS or isinstance(names[kind], type), (name, kind)
 
 
 def test_a_text_is_accepted_in_place_of_a_list(root: Path) -> None:

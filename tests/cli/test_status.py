@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from datetime import datetime
 from pathlib import Path
 
@@ -115,7 +116,10 @@ def test_a_worker_without_reports_is_shown(tmp_path: Path) -> None:
             assert live is not None
             messages.append(live["message"])
     assert messages[0] == "slow"
-    assert messages[1].startswith("slow; no report from process 7 for 7s: it is suspended, or busy")
+    assert messages[1] == (
+        f"slow; no report from process 7 on {socket.gethostname()} for 7s (the last at "
+        "2001-09-09T01:46:40Z): it may be suspended, busy with one page, or waiting for the storage"
+    )
 
 
 def test_invalid_settings_are_reported(here: Lycosa, tmp_path: Path) -> None:

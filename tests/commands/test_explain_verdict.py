@@ -368,6 +368,19 @@ def test_a_paused_collection_defers(tmp_path: Path) -> None:
     assert "anna" in facts["due_by"]
 
 
+def test_a_collection_that_is_not_in_the_settings_has_no_due_date(tmp_path: Path) -> None:
+    stored = Stored(tmp_path / "w", {"scope": "any"}, [target()])
+    url = stored.links[0].target
+    assert stored.explained(url)["due_at"] is not None
+    stored.config = parse_config("[[collection]]\nname = 'other'\nseeds = ['http://h.test/']\n")
+    facts = stored.explained(url)
+    assert (facts["verdict"], facts["verdict_reason"]) == ("defer", "not_configured")
+    assert facts["due_at"] is None
+    assert facts["due_by"] == (
+        "its collection is not in lycosa.toml: only `lycosa crawl --collection c` fetches its URLs"
+    )
+
+
 def test_configured_rank_interval_is_shown(tmp_path: Path) -> None:
     stored = Stored(tmp_path / "w", {"scope": "any", "recrawl": "fresh"}, [target(row="old")])
     stored.config = parse_config("", overrides=("run.rank_interval=7h",))

@@ -85,8 +85,8 @@ def both(*texts: str) -> ClauseGroup:
             ParsedQuery((), (), (Restriction("link", "http://x.org/?a|b"),)),
         ),
         ("a AND b", ParsedQuery(words("a", "b"))),
-        ("OR gate", ParsedQuery(words("OR", "gate"))),
-        ("gate OR", ParsedQuery(words("gate", "OR"))),
+        ('"OR" gate -OR', ParsedQuery((Clause("OR", phrase=True), Clause("gate")), words("OR"))),
+        ("gate NOT", ParsedQuery(words("gate", "NOT"))),
         ("a or b", ParsedQuery(words("a", "or", "b"))),
         ("(a b) OR (c d)", ParsedQuery((ClauseGroup((both("a", "b"), both("c", "d"))),))),
         ("(a OR b) c", ParsedQuery((either("a", "b"), Clause("c")))),
@@ -164,6 +164,25 @@ def both(*texts: str) -> ClauseGroup:
 )
 def test_queries(text: str, parsed: ParsedQuery) -> None:
     assert parse_query(text) == parsed
+
+
+@pytest.mark.parametrize(
+    ("text", "required"),
+    [
+        ("OR gate", words("OR", "gate")),
+        ("gate OR", words("gate", "OR")),
+        ("(OR gate)", (both("OR", "gate"),)),
+        ("(gate OR) x", (both("gate", "OR"), Clause("x"))),
+        ("a OR OR b", (Clause("a"), either("OR", "b"))),
+        ("a AND", words("a", "AND")),
+    ],
+)
+def test_or_that_joins_nothing_is_a_word_with_a_note(
+    text: str, required: tuple[Clause | ClauseGroup, ...]
+) -> None:
+    word = "AND" if "AND" in text else "OR"
+    note = f"{word} was searched for as a word, because it is not between two words"
+    assert parse_query(text) == ParsedQuery(required, notes=(note,))
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,9 @@ def test_watch_is_added_listed_matched_and_removed(root: str) -> None:
             "delivered_at": 0,
         }
     ]
+    taken = client.send("POST", "/api/v1/watches", json.dumps(new), headers)
+    assert taken.status_code == 409
+    assert f"there is a watch with the name 'w' ({watch['id']})" in taken.json()["detail"]
     with editable_site("127.0.7.91") as site:
         site.page("/", "The Wolf.")
         crawled(root, f"{site.origin}/")

@@ -21,9 +21,10 @@ from lycosa.core.errors import ConfigError, FetchError, UsageError
 from lycosa.core.records import CHECKS, Exchange, Visit, VisitKind
 from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.store.log.claim import Claim
+from lycosa.store.storage.local import LocalStorage
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from lycosa.uptime.monitors import add_monitor, monitors_of, remove_monitor
+from lycosa.uptime.monitors import add_monitor, monitors_of, remove_monitor, signature
 from lycosa.uptime.report import live_status
 from lycosa.uptime.results import evaluate_check
 from tests import waiting
@@ -234,6 +235,22 @@ def test_invalid_monitors_are_refused_with_a_reason(tmp_path: Path) -> None:
     remove_monitor(root, config, "http://example.org/")
     with pytest.raises(UsageError, match="not monitored"):
         remove_monitor(root, config, "http://example.org/")
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_a_monitor_that_is_removed_and_added_again_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_disk: bool
+) -> None:
+    """Its file has the same name, and remote storage is only listed, every 30 s."""
+    monkeypatch.setattr(LocalStorage, "on_disk", on_disk)
+    root, url = str(tmp_path / "ws"), "http://example.org/"
+    add_monitor(root, Config(), {"url": url})
+    storage = Workspace.open(root).storage
+    before = signature(storage)
+    assert signature(storage) == before
+    remove_monitor(root, Config(), url)
+    add_monitor(root, Config(), {"url": url, "every": "10s"})
+    assert signature(storage) != before
 
 
 def test_errors_of_configured_monitors_name_the_url(tmp_path: Path) -> None:

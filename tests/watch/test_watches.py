@@ -10,7 +10,7 @@ import pytest
 
 from lycosa.commands.maintenance.exclude import exclude_and_purge
 from lycosa.config.reading import parse_config
-from lycosa.core.errors import UsageError
+from lycosa.core.errors import NameTaken, UsageError
 from lycosa.crawl.session.submission import submit
 from lycosa.matching.orders import FOLDER
 from lycosa.store.compaction.compact import compact
@@ -99,6 +99,34 @@ def test_a_page_is_reported_again_only_after_the_text_was_missing(root: str) -> 
     assert (matches(root)[1], matches(root, every=True)[1]) == (2, 5)
 
 
+@pytest.mark.parametrize("compacted", [False, True])
+def test_text_that_is_older_than_the_watch_is_no_news(root: str, compacted: bool) -> None:
+    def visit(site: EditableSite, text: str) -> None:
+        site.page("/", text)
+        if site.request_counts:
+            submit(root, QUIET, [f"{site.origin}/"])
+        crawled(root, f"{site.origin}/", config=receiver.config("crawl.patience=1s"))
+
+    def notified_texts() -> list[str]:
+        texts = [notice["facts"]["texts"] for notice in receiver.notices]
+        receiver.requests.clear()
+        return texts
+
+    with editable_site("127.0.7.79") as site, webhook_receiver() as receiver:
+        visit(site, "A wolf.")
+        watch = ("wolf", "bear", "fox")
+        add_watch(root, receiver.config(), watch, notify=[f"webhook {receiver.origin}/x"])
+        if compacted:
+            compact(Workspace.open(root), whole=True)
+        visit(site, "A wolf and a bear.")
+        assert notified_texts() == ["bear"]
+        visit(site, "A wolf and a fox.")
+        assert notified_texts() == ["fox"]
+        visit(site, "Nothing.")
+        visit(site, "The wolf is back.")
+        assert notified_texts() == ["wolf"]
+
+
 def test_a_failed_notice_is_delivered_later(root: str) -> None:
     with editable_site("127.0.7.75") as site, webhook_receiver() as receiver:
         write_site(site)
@@ -153,7 +181,9 @@ def test_a_watch_of_one_collection_ignores_others(root: str) -> None:
         write_site(site)
         only = add_watch(root, QUIET, ["Wolf"])
         crawled(root, f"{site.origin}/wolf", name="one")
-        other = add_watch(root, QUIET, ["Wolf"], collections=["one"])
+        with pytest.raises(NameTaken, match=f"the name 'Wolf' .{only.id}.: choose another name"):
+            add_watch(root, QUIET, ["Wolf"], collections=["one"])
+        other = add_watch(root, QUIET, ["Wolf"], collections=["one"], name="of one")
         with pytest.raises(UsageError, match="unknown collection 'two'"):
             add_watch(root, QUIET, ["Wolf"], collections=["two"])
         crawled(root, f"{site.origin}/wolf", name="two")
@@ -167,7 +197,11 @@ def test_removed_and_damaged_watches_affect_no_other(root: str) -> None:
     with editable_site("127.0.7.78") as site:
         write_site(site)
         gone = add_watch(root, QUIET, ["Wolf"], name="w")
-        kept = add_watch(root, QUIET, ["Sheep"], name="w")
+        with pytest.raises(NameTaken):
+            add_watch(root, QUIET, ["Sheep"], name="w")
+        kept = add_watch(root, QUIET, ["Sheep"], name="other")
+        file = Path(root) / FOLDER / f"{kept.id}.json"  # as if added at the same time
+        file.write_text(file.read_text().replace('"other"', '"w"'))
         with pytest.raises(UsageError, match="2 have the name 'w'"):
             remove_watch(root, "w")
         remove_watch(root, gone.id)

@@ -15,7 +15,7 @@ from lycosa.commands.maintenance.export import (
     export_pages,
     load_bulk,
 )
-from lycosa.core.parameters import calendar_day, whole_number
+from lycosa.core.parameters import calendar_day
 from lycosa.core.units import parse_size
 from lycosa.crawl.documents.pool import document_limits
 from lycosa.export.archives.wacz import WaczReport, export_wacz
@@ -171,6 +171,5 @@ class Exports(Part):
 
 def _selection(captures: CaptureArguments) -> WarcSelection:
     values: dict[str, Any] = {**captures}
-    whole_number("since", values.get("since"))
     site, language = values.pop("site", ""), language_filter(values.pop("language", ""))
     return WarcSelection(**values, language=language, site=site_name(site) if site else None)

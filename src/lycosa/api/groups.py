@@ -7,7 +7,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lycosa.core.parameters import moment, texts, whole_number
+from lycosa.api.options import CheckedCalls
+from lycosa.core.parameters import moment
 
 if TYPE_CHECKING:
     from lycosa.api.workspace import Workspace
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from lycosa.watch.watches import WatchInfo
 
 
-class Part:
+class Part(CheckedCalls):
     """A group of methods of a workspace."""
 
     def __init__(self, workspace: Workspace) -> None:
@@ -160,11 +161,11 @@ class Watches(Part):
         return add_watch(
             self._root,
             self._workspace.config(),
-            texts("patterns", patterns),
-            texts("ignore", ignore),
+            patterns,
+            ignore,
             name=name,
-            collections=texts("collections", collections),
-            notify=texts("notify", notify),
+            collections=collections,
+            notify=notify,
         )
 
     def remove(self, watch: str) -> WatchInfo:
@@ -190,8 +191,7 @@ class Watches(Part):
         from lycosa.watch.watches import matches
 
         start = None if since is None else moment("since", since)
-        most = whole_number("count", count)
-        rows, total = matches(self._root, watch, since=start, site=site, most=most, every=every)
+        rows, total = matches(self._root, watch, since=start, site=site, most=count, every=every)
         return MatchList(total, rows)
 
 
@@ -218,7 +218,7 @@ class Translations(Part):
         """Learn word translations from parallel sentences."""
         from lycosa.commands.maintenance.translate import learn_table
 
-        paths = [Path(file) for file in texts("files", files)]
+        paths = [Path(file) for file in files]
         return learn_table(self._root, paths, source, target, name)
 
     def remove(self, name: str) -> None:
@@ -234,7 +234,7 @@ class Translations(Part):
         from lycosa.commands.inspection.search import query_translation
         from lycosa.commands.maintenance.translate import look_up
 
-        found = look_up(self._root, text, source, texts("targets", targets))
+        found = look_up(self._root, text, source, targets)
         return [query_translation(each) for each in found]
 
 
@@ -261,7 +261,6 @@ class Maintenance(Part):
         """Return duplicate pages (`collection`, `url`, `canonical_of`), after `rank`."""
         from lycosa.graph.generation import current_duplicates
 
-        whole_number("count", count)
         rows = current_duplicates(self._store()).head(count)
         return rows.select("collection", "url", "canonical_of").to_dicts()
 
@@ -297,6 +296,4 @@ class Maintenance(Part):
         """
         from lycosa.commands.maintenance.exclude import exclude_and_purge
 
-        return exclude_and_purge(
-            self._root, self._workspace.config(), texts("rules", rules), remove=purge
-        )
+        return exclude_and_purge(self._root, self._workspace.config(), rules, remove=purge)

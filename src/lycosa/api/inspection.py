@@ -26,8 +26,6 @@ from lycosa.core.parameters import (
     duration_ms,
     in_utc,
     moment,
-    texts,
-    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +55,6 @@ class ArchivedVersions(Part):
         from lycosa.commands.inspection.versions import list_versions
 
         with self._open() as archive:
-            count = whole_number("count", count)
             return list_versions(archive, url, count=count, changed=changed)
 
     def text(self, url: str, at: VersionName = "") -> VersionContent:
@@ -117,7 +114,6 @@ class ArchivedVersions(Part):
         from lycosa.commands.crawling.reparse import reparse_workspace
 
         worker = f"reparse-{os.getpid()}"
-        whole_number("since", since)
         self._store(collection)
         return reparse_workspace(
             self._root,
@@ -152,7 +148,6 @@ class Sites(Part):
         """Audit a site: structure, broken links, redirects, duplicates, orphan pages."""
         from lycosa.site.report import Thresholds, report_of
 
-        whole_number("large_bytes", large_bytes)
         thresholds = Thresholds(duration_ms("slow", slow) or 0, large_bytes)
         return report_of(self._root, site, thresholds, self._workspace.config())
 
@@ -196,7 +191,7 @@ class WorkspaceStatistics(Part):
         """Return the hosts with the most pages, all without `count`."""
         from lycosa.commands.inspection.hosts import list_hosts
 
-        return list_hosts(self._root, count=whole_number("count", count))
+        return list_hosts(self._root, count=count)
 
     @accepts(TermsArguments)
     def terms(self, **options: Unpack[TermsArguments]) -> TermsReport:
@@ -205,8 +200,6 @@ class WorkspaceStatistics(Part):
         from lycosa.search.query.term_statistics import TermsRequest, workspace_terms
 
         values: dict[str, Any] = {**options}
-        for name in ("since", "until", "count"):
-            whole_number(name, values.get(name))
         request = TermsRequest(
             language=language_filter(values.pop("language", "")),
             host=site_filter(values.pop("site", "")) or "",
@@ -278,8 +271,8 @@ class Texts(Part):
         self._store(collection)
         return find_stored(
             self._root,
-            texts("patterns", patterns),
-            texts("ignore", ignore),
+            patterns,
+            ignore,
             site=site,
             collection=collection,
         )
@@ -302,12 +295,11 @@ class Texts(Part):
             self._root,
             self._workspace.config(collection),
             collection,
-            limits=Limits(whole_number("max_pages", values.pop("max_pages", None))),
+            limits=Limits(values.pop("max_pages", None)),
             delay_ms=duration_ms("delay", values.pop("delay", None)),
         )
         max_age_ms = duration_ms("max_age", values.pop("max_age", "1d")) or 0
-        ignore = texts("ignore", values.pop("ignore", ()))
-        find = SiteFind(texts("patterns", patterns), ignore, site, max_age_ms)
+        find = SiteFind(patterns, values.pop("ignore", ()), site, max_age_ms)
         return find_in_site(call, find, **values)
 
     def submit(
@@ -328,9 +320,9 @@ class Texts(Part):
         return submit_texts(
             self._root,
             config,
-            texts("urls", urls),
-            texts("patterns", patterns),
-            texts("ignore", ignore),
+            urls,
+            patterns,
+            ignore,
             collection,
             age_ms,
         )

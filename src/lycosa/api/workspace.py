@@ -13,13 +13,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from lycosa.api.options import (
+    CheckedCalls,
     CrawlArguments,
     HuntArguments,
     SearchArguments,
     accepts,
+    checked,
 )
 from lycosa.core.errors import UsageError
-from lycosa.core.parameters import Settings, duration_ms, overrides_of, texts, whole_number
+from lycosa.core.parameters import Settings, duration_ms, overrides_of, texts
 from lycosa.processes.threads import Stoppable
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ DEFAULT_COLLECTION = "default"
 _Argument = TypeVar("_Argument")
 
 
-class Workspace:
+class Workspace(CheckedCalls):
     """A workspace at a folder or a URL (`s3://…`).
 
     Nothing is read or created before a method is called; `crawl` and `add` create the workspace.
@@ -53,6 +55,7 @@ class Workspace:
     process uses it) and `WorkError` (the disk is full, the archive is damaged).
     """
 
+    @checked
     def __init__(
         self, root: str | os.PathLike[str] = DEFAULT_ROOT, settings: Settings = ()
     ) -> None:
@@ -103,8 +106,8 @@ class Workspace:
 
         values: dict[str, Any] = {**options}
         sources = SearchSources(
-            [self.root, *texts("workspaces", values.pop("workspaces", ()))],
-            texts("peers", values.pop("peers", ())),
+            [self.root, *values.pop("workspaces", ())],
+            values.pop("peers", ()),
             values.pop("local", False),
             self.settings,
         )
@@ -186,10 +189,9 @@ class Workspace:
         listeners = CrawlListeners(*(values.pop(name, None) for name in names))
         collection = values.pop("collection", DEFAULT_COLLECTION)
         limits = Limits(
-            whole_number("max_pages", values.pop("max_pages", None)),
+            values.pop("max_pages", None),
             duration_ms("max_time", values.pop("max_time", None)),
         )
-        whole_number("depth", values.get("depth"))
         delay_ms = duration_ms("delay", values.pop("delay", None))
         config = self.config(collection)
         seeds = tuple(map(seed_url, texts("urls", urls)))

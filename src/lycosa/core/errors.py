@@ -7,6 +7,7 @@ Exceptions (for the caller of a Lycosa function)::
      |    +-- ConfigError      a setting is wrong: names file, line, key
      |    |    +-- SettingsRefused  a worker process cannot work with its settings
      |    +-- UrlError         a URL cannot be parsed; ``reason`` is counted
+     |    +-- NameTaken        another watch has the name
      +-- WorkError             the work failed                               exit code 1
           +-- WorkspaceError   missing, damaged, of another format
           |    +-- OwnedError  another process crawls in this workspace
@@ -62,6 +63,10 @@ class UrlError(UsageError):
         super().__init__(f"{url!r} cannot be used: {_URL_PROBLEMS.get(reason.value, reason.value)}")
         self.reason = reason
         self.url = url
+
+
+class NameTaken(UsageError):
+    """Another watch has the name."""
 
 
 class WorkError(LycosaError):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from lycosa.archive.warc.reader import read_rendered, read_response
 from lycosa.core.errors import ArchiveError
-from lycosa.core.records import Exchange, VisitKind
+from lycosa.core.records import VisitKind
+from lycosa.crawl.processing.archived_texts import archived_exchange
 from lycosa.http.decode import content_type_of, decode_body
 from lycosa.page.feeds.sitemap import read_sitemap
 from lycosa.store.tables.live import LiveTables
@@ -14,30 +14,6 @@ from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteName
 
 HTML_TYPES = ("text/html", "application/xhtml+xml")
-
-
-def archived_exchange(
-    url: str,
-    path: str,
-    offset: int,
-    length: int,
-    *,
-    truncated: str = "",
-    with_rendered: bool = False,
-) -> Exchange | None:
-    """Return the response of a WARC record; None if it is a revisit, or has no HTTP header.
-
-    `truncated`: as its visit states it.
-
-    Raises:
-        ArchiveError: the record is damaged.
-        FileNotFoundError: the file does not exist.
-    """
-    response = read_response(path, offset, length)
-    if not response.head or response.headers.get("warc-type") == "revisit":
-        return None
-    rendered = read_rendered(path, offset + length) if with_rendered else b""
-    return response.exchange(url, truncated=truncated, rendered=rendered)
 
 
 def listed_urls(

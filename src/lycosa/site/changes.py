@@ -14,11 +14,10 @@ from typing import Any
 import polars as pl
 
 from lycosa.config.settings import Config
-from lycosa.core.errors import ArchiveError
 from lycosa.core.records import UrlState, VisitKind
 from lycosa.crawl.documents.pool import document_limits, document_reader
+from lycosa.crawl.processing.archived_texts import ArchivedPlace, archived_text
 from lycosa.crawl.processing.page_reader import FAULT_RENDERED, ParseFunction
-from lycosa.site.archived import archived_exchange
 from lycosa.store.tables.live import LiveTables, read_live
 from lycosa.store.workspace import Workspace
 from lycosa.text.difference import difference
@@ -200,22 +199,11 @@ class _ArchivedTexts:
 
     def text(self, row: dict[str, Any], version: str) -> str | None:
         """Return the text of the `old` or `new` version; None if it cannot be read any more."""
-        file, offset, length, truncated = (row[f"{version}_{name}"] for name in _PLACE[1:])
-        if not file:
-            return None
-        with_rendered = FAULT_RENDERED in (row["faults"] or [])
-        try:
-            exchange = archived_exchange(
-                row["url"],
-                self._workspace.path(file),
-                offset,
-                length,
-                truncated=truncated,
-                with_rendered=with_rendered,
-            )
-        except (ArchiveError, FileNotFoundError):
-            return None
-        if exchange is None:
-            return None
-        page = self._parse(exchange).page
-        return None if page is None else page.text
+        place = ArchivedPlace(*(row[f"{version}_{name}"] for name in _PLACE[1:]))
+        return archived_text(
+            row["url"],
+            place,
+            self._parse,
+            self._workspace.path,
+            with_rendered=FAULT_RENDERED in (row["faults"] or []),
+        )

@@ -10,9 +10,10 @@ import polars as pl
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.records import KINDS_WITHOUT_ROWS
+from lycosa.crawl.processing.archived_texts import archived_exchange
 from lycosa.http.decode import content_type_of, decode_body
 from lycosa.page.encoding import label_in_header
-from lycosa.site.archived import HTML_TYPES, archived_exchange
+from lycosa.site.archived import HTML_TYPES
 from lycosa.store.tables.live import LiveTables, read_live
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import url_key

@@ -7,6 +7,7 @@ the change within seconds.
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import field
 
@@ -27,6 +28,8 @@ from lycosa.url.normalise import normalise
 from lycosa.url.scope import hostname
 
 FOLDER = "run/monitors"
+_LAST_ADDED = "run/last-monitor"
+"""A random ID, written with each monitor. A removed and added one has the same file name again."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -122,6 +125,7 @@ def add_monitor(
             f"{url} is already monitored; to change its settings, run `lycosa monitor "
             f"remove {url}` first"
         )
+    workspace.storage.replace(_LAST_ADDED, secrets.token_bytes(16))
     return MonitorInfo(monitor, configured=False, running=workspace.owner() is not None)
 
 
@@ -150,12 +154,13 @@ def forget_excluded(workspace: Workspace) -> None:
             workspace.storage.remove(_path(url))
 
 
-def signature(storage: Storage) -> tuple[tuple[str, int], ...]:
+def signature(storage: Storage) -> tuple[bytes | None, Mapping[str, int]]:
     """Return a value that changes when monitors are added or removed."""
-    return tuple(
-        (name, (storage.modified_at(f"{FOLDER}/{name}") or 0) if storage.on_disk else 0)
-        for name in sorted(storage.names(FOLDER))
-    )
+    times = {
+        name: (storage.modified_at(f"{FOLDER}/{name}") or 0) if storage.on_disk else 0
+        for name in storage.names(FOLDER)
+    }
+    return storage.read(_LAST_ADDED), times
 
 
 def has_monitors(storage: Storage) -> bool:

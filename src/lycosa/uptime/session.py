@@ -55,7 +55,7 @@ class Uptime:
         self._workspace, self._crawl, self._worker = workspace, crawl, worker
         self._config, self._clock, self._report = config, clock, report
         self._guard = AddressGuard()
-        self._signature: tuple[tuple[str, int], ...] | None = None
+        self._signature: object = None
         self._configured: dict[str, Monitor] = {}  # with the targets of the start
         self._scans = Interval(
             clock, _LOCAL_SCAN_MS if workspace.storage.on_disk else _REMOTE_SCAN_MS

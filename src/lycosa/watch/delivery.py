@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from lycosa.config.settings import Config
 from lycosa.core.errors import LycosaError, UsageError
+from lycosa.crawl.documents.pool import document_limits
 from lycosa.hooks import hook
 from lycosa.matching.orders import SearchOrder, read_orders
 from lycosa.notify.outbox import DeliveryWorker, Outbox, outboxes
@@ -128,7 +129,7 @@ class MatchDelivery:
 
     def _fill(self) -> None:
         if self._feed is None:
-            self._feed = MatchFeed(self._workspace)
+            self._feed = MatchFeed(self._workspace, document_limits(self._config))
         moved = self._feed.refresh()
         excluded = self._feed.excluded() if moved else None
         for target, box in self._boxes.items():

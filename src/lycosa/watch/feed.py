@@ -1,7 +1,8 @@
 """Reads rows of `matches` as notifications, from the position of each target in the log.
 
 A match is notified if its page is new, or if the previous version of the page did not contain the
-text. The tables decide which it is, so the answer is the same after a kill and after a compaction.
+text. The tables decide which it is, and the archive if that version is older than the watch, so the
+answer is the same after a kill and after a compaction.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from typing import NamedTuple
 
 import polars as pl
 
+from lycosa.core.records import VisitKind
+from lycosa.crawl.documents.pool import document_reader
+from lycosa.crawl.documents.wire import DocumentLimits
+from lycosa.crawl.processing.archived_texts import ArchivedPlace, archived_text
+from lycosa.crawl.processing.page_reader import FAULT_RENDERED
 from lycosa.matching.orders import SearchOrder
+from lycosa.matching.page_watcher import PatternGroup
 from lycosa.notify.transports import Notice
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -34,7 +41,10 @@ _COLUMNS = (
     "count",
     "context",
 )
+_PLACE = ("warc_file", "warc_offset", "warc_length", "truncated")
 _SHOWN_TEXTS = 10
+_LOAD_MS = 60_000
+"""A crawl applies a new watch within this time."""
 
 
 @dataclass(slots=True, frozen=True, order=True)
@@ -54,6 +64,7 @@ class FeedPosition:
         return cls(int(entry), key)
 
 
+_VERSIONS = pl.col("changed") & (pl.col("kind") == VisitKind.PAGE.value)
 _Earlier = dict[tuple[int, int, str], list[tuple[datetime, str]]]
 """By host key, URL key and watch: times and texts of matches."""
 
@@ -88,8 +99,9 @@ class _Match(NamedTuple):
 class MatchFeed:
     """Reads the matches of a workspace as notifications. Not thread-safe."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, limits: DocumentLimits) -> None:
         self._workspace = workspace
+        self._limits = limits
         self._state = workspace.state()
 
     @property
@@ -123,14 +135,19 @@ class MatchFeed:
             else []
         )
         earlier = self._earlier(tables, rows)
+        older = self._older_than_watches(tables, rows, orders)
         notices: list[Notice] = []
         last = position
         for where, of_page in groupby(rows, key=lambda row: row.position):
             if len(notices) == limit:
                 return notices, last
-            fresh = self._new_matches(tables, list(of_page), earlier)
+            fresh = list(of_page)
+            page, order = fresh[0].page, orders[fresh[0].watch]
+            matches = [each for each in earlier[page] if each[0] < fresh[0].found_at]
+            if matches or page[:2] in older:
+                fresh = self._new_matches(tables, fresh, matches, order)
             if fresh:
-                notices.append(notice_of(orders[fresh[0].watch], fresh))
+                notices.append(notice_of(order, fresh))
             last = where
         return notices, FeedPosition(self._state.head + 1)
 
@@ -150,37 +167,58 @@ class MatchFeed:
                 matches[host_key, url_key, watch].append((found_at, text))
         return matches
 
+    def _older_than_watches(
+        self, tables: LiveTables, rows: Sequence[_Match], orders: Mapping[str, SearchOrder]
+    ) -> set[tuple[int, int]]:
+        """Return the host and URL keys of pages that were fetched before a watch was applied."""
+        if not rows:
+            return set()
+        last = max(order.created_at for order in orders.values()) + _LOAD_MS
+        keys = {"host_key": pl.UInt64, "url_key": pl.UInt64}
+        pages = pl.LazyFrame(sorted({row.page[:2] for row in rows}), schema=keys, orient="row")
+        visits = tables.scan("visits").filter(_VERSIONS & (pl.col("fetched_at") < _time(last)))
+        return set(visits.select(*keys).join(pages, on=list(keys), how="semi").collect().rows())
+
     def _new_matches(
-        self, tables: LiveTables, rows: Sequence[_Match], earlier: _Earlier
+        self,
+        tables: LiveTables,
+        rows: Sequence[_Match],
+        matches: Sequence[tuple[datetime, str]],
+        order: SearchOrder,
     ) -> list[_Match]:
-        """Return the matches in a version of a page that the previous version did not have."""
+        """Return the matches in a version of a page that the previous version did not have.
+
+        `matches`: times and texts of the earlier matches of the watch in the page.
+        """
         first = rows[0]
-        earlier_matches = [
-            (found_at, text) for found_at, text in earlier[first.page] if found_at < first.found_at
-        ]
-        if not earlier_matches:
-            return list(rows)
         of_page = (
             (pl.col("host_key") == first.host_key)
             & (pl.col("url_key") == first.url_key)
             & (pl.col("collection") == first.collection)
         )
-        versions = (
-            of_page
-            & pl.col("changed")
-            & (pl.col("kind") == "page")
-            & (pl.col("fetched_at") < pl.lit(first.found_at))
-        )
+        before = of_page & _VERSIONS & (pl.col("fetched_at") < pl.lit(first.found_at))
         version = (
             tables.scan("visits")
-            .filter(versions)
-            .select(pl.col("fetched_at").max())
+            .filter(before)
+            .select("fetched_at", *_PLACE)
+            .top_k(1, by="fetched_at")
             .collect()
-            .item()
+            .rows()
         )
-        previous_texts = {
-            text for found_at, text in earlier_matches if version is None or found_at >= version
-        }
+        at = version[0][0] if version else None
+        previous_texts = {text for found_at, text in matches if at is None or found_at >= at}
+        if at is not None and _ms(at) < order.created_at + _LOAD_MS:
+            faults = tables.scan("pages").filter(of_page).select("faults").collect().rows()
+            with document_reader(self._limits) as parse:
+                text = archived_text(
+                    first.url,
+                    ArchivedPlace(*version[0][1:]),
+                    parse,
+                    self._workspace.path,
+                    with_rendered=any(FAULT_RENDERED in (row[0] or ()) for row in faults),
+                )
+            group = PatternGroup([order], order.folding)
+            previous_texts.update(pattern for _, pattern, _ in group.match(text or ""))
         return [row for row in rows if row.text not in previous_texts]
 
 
@@ -212,6 +250,10 @@ def notice_of(order: SearchOrder, rows: Sequence[_Match]) -> Notice:
             "collection": first.collection or "",
         },
     )
+
+
+def _time(at_ms: int) -> pl.Expr:
+    return pl.lit(at_ms).cast(pl.Datetime("ms", "UTC"))
 
 
 def _ms(at: datetime) -> int:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from lycosa.config.settings import Config
 from lycosa.core.dataclass import dataclass, doc
-from lycosa.core.errors import UsageError
+from lycosa.core.errors import NameTaken, UsageError
 from lycosa.core.units import format_time
 from lycosa.matching.matches import StoredMatch, matches_of
 from lycosa.matching.normalise import folding_of
@@ -73,6 +73,7 @@ def add_watch(
 
     Raises:
         UsageError: nothing to look for, an unknown collection, a target that cannot be used.
+        NameTaken: another watch has the name; without a name, the first text is the name.
         WorkspaceError: there is no workspace, or it is damaged.
     """
     workspace = Workspace.open(root)
@@ -92,6 +93,12 @@ def add_watch(
         name=name,
         notify=targets,
     )
+    for other in read_orders(workspace.storage).values():
+        if other.kind == "watch" and order.name in (other.name, other.id):
+            raise NameTaken(
+                f"there is a watch with the name {order.name!r} ({other.id}): choose another name, "
+                "or remove that watch first"
+            )
     write_order(workspace.storage, order)
     return _status(workspace, order)
 

@@ -32,7 +32,8 @@ class WatchOptions:
     """The options of a watch, named as the parameters of `Watches.add`."""
 
     name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="Name (default: the first pattern).")
+        str,
+        typer.Option("--name", metavar="NAME", help="Unique name (default: first pattern)."),
     ] = ""
     ignore: IgnoreOption = None
     collections: Annotated[

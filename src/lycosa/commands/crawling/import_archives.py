@@ -52,7 +52,9 @@ def import_configured(
     A collection with only a name has the settings of its last crawl. Raises the errors of
     `import_files`.
     """
-    collection = next(each for each in config.collection if each.name == name)
+    collection = next((each for each in config.collection if each.name == name), None)
+    if collection is None:
+        raise UsageError(f"{name!r} is not the name of a collection")
     if collection.model_fields_set == {"name"}:
         return import_files(root, config, name, paths, options, observer)
     if collection.seed_file:

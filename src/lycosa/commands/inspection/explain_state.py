@@ -181,6 +181,13 @@ def _due(
             return None, Message(
                 "due_paused", "the collection is {paused}", paused=_paused_by(crawl, row)
             )
+        case explain_verdict.NOT_CONFIGURED:
+            return None, Message(
+                "due_not_configured",
+                "its collection is not in lycosa.toml: only `lycosa crawl --collection {name}` "
+                "fetches its URLs",
+                name=row.collection,
+            )
         case explain_verdict.HOST_PAUSED:
             return verdict.at, Message(
                 "due_host_pause", "after the pause of the host (see host_clock)"

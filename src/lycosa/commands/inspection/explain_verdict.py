@@ -81,6 +81,7 @@ class Verdict:
 FETCHED_NOW = Verdict(Action.FETCH)
 NO_LINK, OPERATION = "no_link", "operation"
 PAUSED, RECRAWL, NOT_DUE = "paused", "recrawl", "not_due"
+NOT_CONFIGURED = "not_configured"
 HOST_PAUSED, ROBOTS_UNKNOWN, ROBOTS_UNREACHABLE = (
     "host_paused",
     "robots_unknown",
@@ -212,6 +213,9 @@ class StoredCrawl:
             return Verdict(Action.REFUSE, row.reason)
         if row.collection in self.pauses or self.assignments[row.collection].collection.paused:
             return Verdict(Action.DEFER, PAUSED)
+        configured = {each.name for each in self.config.collection}
+        if configured and row.collection not in configured:
+            return Verdict(Action.DEFER, NOT_CONFIGURED)
         due = self.due_at(row)
         if due is None:
             return Verdict(Action.DEFER, RECRAWL)

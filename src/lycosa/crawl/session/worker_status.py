@@ -14,7 +14,7 @@ from typing import Any
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.hours import parse_hours
-from lycosa.core.units import format_duration
+from lycosa.core.units import format_duration, format_time
 from lycosa.crawl.session.pausing import ManualPauses
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.state.progress import Progress
@@ -222,8 +222,9 @@ def live_status(root: str, clock: Clock | None = None) -> dict[str, Any] | None:
         age_ms = (clock or SystemClock()).now_ms() - written_ms
         if age_ms > _SILENT_MS:
             silence = (
-                f"no report from process {document.get('pid') or owner.pid} for "
-                f"{format_duration(age_ms // 1000 * 1000)}: it is suspended, or busy with one page"
+                f"no report from process {document.get('pid') or owner.pid} on {owner.host} for "
+                f"{format_duration(age_ms // 1000 * 1000)} (the last at {format_time(written_ms)}):"
+                " it may be suspended, busy with one page, or waiting for the storage"
             )
             document["message"] = "; ".join(filter(None, (document.get("message"), silence)))
     return document

@@ -23,6 +23,7 @@ from typing import IO
 
 import polars as pl
 
+from lycosa.core.errors import UsageError
 from lycosa.core.units import format_time
 from lycosa.core.version import VERSION
 from lycosa.export.archives.warc import (
@@ -75,10 +76,13 @@ def export_wacz(
     folder next to it, so twice the space is needed. A call after an interruption reuses them.
 
     Raises:
+        UsageError: the target is not the name of a file.
         WorkError: the target cannot be written.
     """
     chosen = selection or WarcSelection()
     path = Path(target)
+    if not path.name:
+        raise UsageError(f"{str(target)!r} is not the name of a file: write it as pages.wacz")
     # the WARC files of an interrupted call can be reused only with the same options
     options = repr((chosen, max_file_bytes, responses_only)).encode()
     parts = path.with_name(f".{path.name}.{hashlib.sha256(options).hexdigest()[:12]}.parts")

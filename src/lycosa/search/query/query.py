@@ -245,6 +245,14 @@ class _Reader:
         if part is not None and negative:
             self.excluded.append(part)
             return None
+        if part in (Clause("OR"), Clause(_AND)):
+            self.notes.append(
+                Message(
+                    "joiner_as_word",
+                    "{word} was searched for as a word, because it is not between two words",
+                    word=text[start : self._place],
+                )
+            )
         return part
 
     def _plain(self, within: str) -> Part | None:

@@ -277,7 +277,8 @@ FORMS = (
     ('-word, -"a phrase", -(…)', "Pages without it.", 'jaguar -car -"big cat"'),
     (
         "a OR b",
-        "At least one of the two. `OR` binds more tightly than the space. `|` works too.",
+        "At least one of the two. `OR` binds more tightly than the space. `|` works too. "
+        "Elsewhere, for example at the end of a query, `OR` is a word, with a note.",
         "spider OR wolf silk",
     ),
     ("(…)", "Groups a part of the query.", '(spider silk) OR "wolf trap"'),

@@ -12,12 +12,20 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
+from starlette.responses import Response
 
 from lycosa.commands.feature_models import MatchList
+from lycosa.core.errors import NameTaken
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.matching.orders import MAX_TEXT_LENGTH
 from lycosa.serve.services import READER, WRITER, ServicesDep
-from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
+from lycosa.serve.web.problems import (
+    ERRORS,
+    INVALID,
+    WRITE_ERRORS,
+    error_responses,
+    problem_response,
+)
 from lycosa.url.normalise import MAX_URL_LENGTH
 from lycosa.watch.watches import (
     WatchInfo,
@@ -43,7 +51,7 @@ class NewWatch(BaseModel):
         max_length=MAX_TEXTS,
         description="Patterns: literal strings of the extracted page text.",
     )
-    name: str = Field("", max_length=200, description="Name; empty: the first pattern.")
+    name: str = Field("", max_length=200, description="Unique name; empty: the first pattern.")
     ignore: list[Literal["case", "accents", "width"]] = Field(
         [], description="Differences to ignore when matching."
     )
@@ -59,6 +67,7 @@ class NewWatch(BaseModel):
 
 router = APIRouter(prefix="/api/v1", tags=["watch"])
 errors = {**ERRORS, **INVALID, **WRITE_ERRORS}
+_TAKEN = error_responses({409: "Another watch has the name"})
 
 
 @router.get("/watches", responses=errors, dependencies=[READER])
@@ -67,20 +76,29 @@ def watches(services: ServicesDep) -> list[WatchInfo]:
     return list_watches(services.root)
 
 
-@router.post("/watches", responses=errors, status_code=201, dependencies=[WRITER])
-def add(services: ServicesDep, new: NewWatch) -> WatchInfo:
+@router.post(
+    "/watches",
+    responses={**errors, **_TAKEN},
+    status_code=201,
+    response_model=WatchInfo,
+    dependencies=[WRITER],
+)
+def add(services: ServicesDep, new: NewWatch) -> WatchInfo | Response:
     """Add a watch. A running crawl applies it within seconds."""
     config = read_config(services.root)
     require_webhooks(new.notify)
-    return add_watch(
-        services.root,
-        config,
-        new.texts,
-        new.ignore,
-        name=new.name,
-        collections=new.collections,
-        notify=new.notify,
-    )
+    try:
+        return add_watch(
+            services.root,
+            config,
+            new.texts,
+            new.ignore,
+            name=new.name,
+            collections=new.collections,
+            notify=new.notify,
+        )
+    except NameTaken as error:
+        return problem_response(409, "The name is taken", str(error))
 
 
 @router.delete("/watches/{watch}", responses=errors, status_code=204, dependencies=[WRITER])
