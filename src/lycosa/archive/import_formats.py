@@ -21,7 +21,7 @@ from zlib import error as ZlibError
 from lycosa.archive.gzip_stream import Inflated, inflated, opened
 from lycosa.archive.warc import metadata
 from lycosa.archive.warc.members import parse_fields
-from lycosa.archive.warc.record import archived_response_head, sha1_digest
+from lycosa.archive.warc.record import sha1_digest
 from lycosa.core.errors import ArchiveError
 from lycosa.core.records import Exchange, Visit
 from lycosa.http.chunked import dechunk
@@ -39,7 +39,7 @@ _METADATA_LIMIT = 1 << 24
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _LINE_END = re.compile(rb"\r?\n")
 _CHUNKED = re.compile(rb"^transfer-encoding:(?=[^\r\n]*chunked)", re.IGNORECASE | re.MULTILINE)
-_STATUS = re.compile(rb"HTTP/([0-9.]+)[ \t]+(\d{3})")
+_STATUS = re.compile(rb"HTTP/([0-9.]+)[ \t]+(\d{3})", re.IGNORECASE)
 _LENGTH = re.compile(r"[0-9]{1,18}")
 # RuntimeError: encrypted, or a method unknown
 _ZIP_FAULTS = (zipfile.BadZipFile, ZlibError, LZMAError, EOFError, RuntimeError, OSError)
@@ -157,7 +157,7 @@ def usable(head: bytes, body: bytes) -> bytes:
     If the chunk framing was removed before the body was archived, Transfer-Encoding is renamed to
     X-Archive-Orig-Transfer-Encoding, as other programs do.
     """
-    if archived_response_head(head) is None:
+    if not head.endswith(b"\r\n\r\n"):
         head = b"\r\n".join(line for line in _LINE_END.split(head) if line.strip()) + b"\r\n\r\n"
     if body and _CHUNKED.search(head):
         framed = dechunk(body)
