@@ -338,7 +338,7 @@ def test_lenient_heads_are_responses_for_other_readers(path: Path, head: bytes) 
     written = pair(head=head, status=404)
     write(path, written)
     with open(path, "rb") as file:
-        response = [record for record in ArchiveIterator(file) if record.rec_type == "response"][0]
+        response = next(each for each in ArchiveIterator(file) if each.rec_type == "response")
         assert response.http_headers.get_statuscode() == "404"
         assert response.http_headers.get_header("X") == "y"
     fast = [record for record in FastIterator(path) if record.http_headers]

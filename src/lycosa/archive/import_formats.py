@@ -41,6 +41,7 @@ _LINE_END = re.compile(rb"\r?\n")
 _CHUNKED = re.compile(rb"^transfer-encoding:(?=[^\r\n]*chunked)", re.IGNORECASE | re.MULTILINE)
 _STATUS = re.compile(rb"HTTP/([0-9.]+)[ \t]+(\d{3})", re.IGNORECASE)
 _LENGTH = re.compile(r"[0-9]{1,18}")
+_ZIP = b"PK\x03\x04"  # the end of a ZIP file may also be that of a WARC file with it as last body
 # RuntimeError: encrypted, or a method unknown
 _ZIP_FAULTS = (zipfile.BadZipFile, ZlibError, LZMAError, EOFError, RuntimeError, OSError)
 _WARC_FILE = re.compile(r"(?:^|/)[^/]+\.warc(?:\.gz|\.zst)?$", re.IGNORECASE)
@@ -144,11 +145,11 @@ def read_captures(path: Path, *, limit: int, others: Counter[str]) -> Iterator[I
     Raises:
         ArchiveError: the file has another format, or is damaged; captures before that are complete.
     """
-    if zipfile.is_zipfile(path):
-        yield from _wacz(path, limit, others)
-        return
     with opened(path) as source:
-        yield from _captures(source, limit, others)
+        if not source.peek().startswith(_ZIP):
+            yield from _captures(source, limit, others)
+            return
+    yield from _wacz(path, limit, others)
 
 
 def usable(head: bytes, body: bytes) -> bytes:
@@ -335,7 +336,9 @@ def _answer(kind: str, record: _Record, others: Counter[str]) -> ImportedCapture
         others[f"{kind} of {url.partition(':')[0][:20] or 'nothing'}:"] += 1
         return None
     if kind == "resource" or (
-        kind == "response" and not content_type.lower().startswith("application/http")
+        kind == "response"
+        and not content_type.lower().startswith("application/http")
+        and not _STATUS.match(record.block)
     ):
         body = record.block
         head = made_up_head(content_type, len(body))
@@ -348,6 +351,8 @@ def _answer(kind: str, record: _Record, others: Counter[str]) -> ImportedCapture
     revisit = None
     if kind == "revisit":
         body = b""
+        if not record.block and record.headers.get("warc-profile", "").endswith("not-modified"):
+            head = b"HTTP/1.1 304 Not Modified\r\n\r\n"
         revisit = Original(
             record.uri("warc-refers-to"),
             record.uri("warc-refers-to-target-uri"),
@@ -368,7 +373,7 @@ def _answer(kind: str, record: _Record, others: Counter[str]) -> ImportedCapture
 
 
 def parse_time(text: str) -> int:
-    """Parse `2026-11-21T10:00:00.5Z`, or `20261121100000` or a prefix of it.
+    """Parse `2026-11-21T10:00:00.5Z` or `20261121100000`, or a prefix of one of them.
 
     Returns milliseconds since 1970 UTC; 0 for any other text.
     """
@@ -377,7 +382,7 @@ def parse_time(text: str) -> int:
             padded = text[:14] + "00000101000000"[len(text[:14]) :]
             at = datetime.strptime(padded, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
         else:
-            at = datetime.fromisoformat(text)
+            at = datetime.fromisoformat(f"{text}-01" if len(text) == 7 else text)
             at = at if at.tzinfo else at.replace(tzinfo=UTC)
         return max(round(at.timestamp() * 1000), 0)
     except (ValueError, OverflowError):

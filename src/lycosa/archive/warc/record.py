@@ -51,7 +51,9 @@ _COMPRESSED = re.compile(
 _HTTP1_STATUS = re.compile(rb"HTTP/1\.[01] [0-9]{3}(?: [^\r\n]*)?\r\n")
 _LATER_STATUS = re.compile(rb"HTTP/[23](?:\.0)? ([0-9]{3})[^\r\n]*\r\n")
 _HTTP1_REQUEST = re.compile(rb"(?:GET|HEAD|POST|PUT|OPTIONS) [^\r\n]* HTTP/1\.[01]\r\n")
-_OTHER_STATUS = re.compile(rb"HTTP/(1\.0)?[0-9.]*[ \t]+([0-9]{3})(?![0-9])[ \t]*(.*)", re.IGNORECASE)
+_OTHER_STATUS = re.compile(
+    rb"HTTP/(1\.0)?[0-9.]*[ \t]+([0-9]{3})(?![0-9])[ \t]*(.*)", re.IGNORECASE
+)
 _LATER_REQUEST = re.compile(rb"((?:GET|HEAD|POST|PUT|OPTIONS) [^\r\n]* )HTTP/[23](?:\.0)?\r\n")
 # warcio also strips non-ASCII spaces
 _EMPTY_LINE = re.compile(rb"\n[\x00-\x09\x0b-\x20\x7f-\xff]*\n")

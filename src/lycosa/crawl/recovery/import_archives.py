@@ -211,7 +211,7 @@ class Importer:
         if capture.revisit is not None:
             row = self._row(identity, stored) if kind == VisitKind.PAGE else None
             revisit_of = _same_url(capture, row, identity.url)
-            if revisit_of is None:
+            if revisit_of is None or not capture.status:
                 self._deferred.append(capture)
                 return False
         return self._absorb(capture, identity, kind, stored, revisit_of)
