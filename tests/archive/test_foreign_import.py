@@ -240,6 +240,24 @@ def test_revisits_without_a_head_are_versions(tmp_path: Path) -> None:
     assert_valid(root)
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_bodies_above_the_limit_are_marked_and_counted(tmp_path: Path, own: bool) -> None:
+    path, body = tmp_path / "big.warc.gz", bytes(2 * 2**20)
+    if own:
+        write(path, pair(f"{HOST}/big", body=body), pair(f"{HOST}/small"))
+    else:
+        path.write_bytes(warc((Answer(f"{HOST}/big", body), ANSWERS[0]), gzipped=True))
+    config = parse_config("", overrides=("fetch.max_body=64KiB",))
+    options = ImportOptions(index=False)
+    report = import_files(str(tmp_path / "w"), config, "default", [str(path)], options)
+    assert (report.imported, report.truncated) == (2, 1)
+    visits = rows(tmp_path / "w", "visits").sort("url")
+    big = visits["url"].to_list().index(f"{HOST}/big")
+    assert visits["truncated"].to_list() == ["length" if at == big else "" for at in range(2)]
+    assert visits["content_length"][big] < len(body)
+    assert_valid(tmp_path / "w")
+
+
 def test_only_pages_of_own_archives_are_pages(tmp_path: Path) -> None:
     path = tmp_path / "own.warc.gz"
     kinds = ["page", "robots", "sitemap", "feed", "login", "requisite"]

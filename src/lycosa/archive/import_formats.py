@@ -62,7 +62,7 @@ class ImportedCapture:
     """One archived response. `fetched_at` in milliseconds, 0 if unknown.
 
     `head` is an HTTP response head, normalised by `usable`. `own`: the metadata of a record that
-    this program wrote.
+    this program wrote. `cut`: the body is truncated to the limit of the reader.
     """
 
     url: str
@@ -76,6 +76,7 @@ class ImportedCapture:
     truncated: str = ""
     revisit: Original | None = None
     own: metadata.ParsedMetadata | None = None
+    cut: bool = False
 
     @property
     def status(self) -> int:
@@ -106,6 +107,8 @@ class ImportedCapture:
 
     def add_own(self, own: metadata.ParsedMetadata) -> None:
         """Set the metadata of a record that this program wrote."""
+        if self.cut:
+            own.exchange.truncated = own.visit.truncated = self.truncated
         self.own = own
 
     def limit_date(self, latest: int) -> None:
@@ -369,6 +372,7 @@ def _answer(kind: str, record: _Record, others: Counter[str]) -> ImportedCapture
         protocol=protocol if protocol in ("h2", "h3", "ftp", "gopher") else "",
         truncated=truncated,
         revisit=revisit,
+        cut=not record.whole,
     )
 
 
@@ -433,4 +437,5 @@ def _read_arc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[Im
         yield ImportedCapture(
             url, at, made_up_id(url, at, sha1_digest(block)), head, body,
             ip=ip if ip != "0.0.0.0" else "", truncated="length" if len(block) < length else "",
+            cut=len(block) < length,
         )  # fmt: skip
