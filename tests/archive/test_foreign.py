@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -19,7 +20,7 @@ from lycosa.archive.import_formats import (
 )
 from lycosa.archive.page_folder import folder_captures
 from lycosa.core.errors import ArchiveError, UsageError
-from tests.archive.foreign_files import ANSWERS, HOST, arc, warc, write_every_format
+from tests.archive.foreign_files import ANSWERS, HOST, Answer, arc, warc, write_every_format
 
 LIMIT = 1 << 20
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -126,6 +127,24 @@ def test_segments_of_a_record_are_counted_and_not_read_as_captures(tmp_path: Pat
     assert set(others) == {"segment of a record"}
 
 
+def test_a_warc_file_whose_last_body_is_a_zip_file_is_a_warc_file(tmp_path: Path) -> None:
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w") as archive:
+        archive.writestr("a.txt", "moths")
+    path = tmp_path / "plain.warc"
+    path.write_bytes(warc((ANSWERS[0], Answer(f"{HOST}/a.zip", body.getvalue()))))
+    assert [each.url for each in read(path)[0]] == [ANSWERS[0].url, f"{HOST}/a.zip"]
+
+
+def test_response_without_content_type_is_http(tmp_path: Path) -> None:
+    path = tmp_path / "plain.warc"
+    path.write_bytes(warc().replace(b"Content-Type: application/http; msgtype=response\r\n", b""))
+    captures, _ = read(path)
+    assert [(each.body, each.status) for each in captures] == [
+        (answer.body, int(answer.status[:3])) for answer in ANSWERS
+    ]
+
+
 @pytest.mark.proves("isolation-any-input")
 @settings(max_examples=200)
 @given(st.data())
@@ -210,6 +229,8 @@ def test_usable_head_matches_the_body(head: bytes, body: bytes, expected: bytes)
         ("2026-11-21T10:00:00.25Z", 1795255200250),
         ("20261121100000", 1795255200000),
         ("2026", 1767225600000),
+        ("2026-02", 1769904000000),
+        ("2026-02-01T00:00Z", 1769904000000),
         ("", 0),
         ("yesterday", 0),
         ("99999999999999", 0),

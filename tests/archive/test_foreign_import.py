@@ -15,6 +15,7 @@ from warcio.statusandheaders import StatusAndHeaders
 
 import lycosa
 from lycosa.archive.warc.reader import read_exchanges
+from lycosa.archive.warc.record import PROFILE_IDENTICAL, PROFILE_NOT_MODIFIED
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.commands.crawling.import_archives import ImportOptions, import_files
 from lycosa.config.reading import parse_config
@@ -173,7 +174,10 @@ def test_excluded_urls_are_not_imported(tmp_path: Path) -> None:
     assert f"{HOST}/eyes" not in titles(tmp_path / "w")
 
 
-def write_revisit(writer: Writer, url: str, original: str, date: str, body: bytes) -> None:
+def write_revisit(
+    writer: Writer, url: str, original: str, date: str, body: bytes, *, profile: str = ""
+) -> None:
+    """Write a revisit record; with a profile, one without an HTTP head."""
     response = writer.create_warc_record(
         original,
         "response",
@@ -185,8 +189,14 @@ def write_revisit(writer: Writer, url: str, original: str, date: str, body: byte
         "200 OK", [("Content-Type", "text/html; charset=utf-8")], protocol="HTTP/1.1"
     )
     record = writer.create_revisit_record(
-        url, response.rec_headers.get_header("WARC-Payload-Digest"), original, AT, http_headers=head
+        url,
+        response.rec_headers.get_header("WARC-Payload-Digest"),
+        original,
+        AT,
+        http_headers=None if profile else head,
     )
+    if profile:
+        record.rec_headers.replace_header("WARC-Profile", profile)
     record.rec_headers.replace_header("WARC-Date", date)
     writer.write_record(record)
 
@@ -212,6 +222,40 @@ def test_revisits_are_resolved_to_their_originals(tmp_path: Path) -> None:
     assert visits["changed"].to_list() == [True, False]
     assert import_paths(root, first, later).already_there == 7
     assert_valid(root)
+
+
+def test_revisits_without_a_head_are_versions(tmp_path: Path) -> None:
+    output = io.BytesIO()
+    writer = Writer(output, gzip=True)
+    for day, profile in (("22", PROFILE_NOT_MODIFIED), ("23", PROFILE_IDENTICAL)):
+        url, date = f"{HOST}/eyes", f"2026-11-{day}T11:00:00Z"
+        write_revisit(writer, url, url, date, ANSWERS[1].body, profile=profile)
+    path, root = tmp_path / "a.warc.gz", tmp_path / "w"
+    path.write_bytes(warc(gzipped=True) + output.getvalue())
+    assert import_paths(root, path).imported == 7
+    visits = rows(root, "visits").filter(pl.col("url") == f"{HOST}/eyes").sort("fetched_at")
+    assert visits["http_status"].to_list() == [200, 304, 200]
+    assert visits["changed"].to_list() == [True, False, False]
+    assert import_paths(root, path).already_there == 7
+    assert_valid(root)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_bodies_above_the_limit_are_marked_and_counted(tmp_path: Path, own: bool) -> None:
+    path, body = tmp_path / "big.warc.gz", bytes(2 * 2**20)
+    if own:
+        write(path, pair(f"{HOST}/big", body=body), pair(f"{HOST}/small"))
+    else:
+        path.write_bytes(warc((Answer(f"{HOST}/big", body), ANSWERS[0]), gzipped=True))
+    config = parse_config("", overrides=("fetch.max_body=64KiB",))
+    options = ImportOptions(index=False)
+    report = import_files(str(tmp_path / "w"), config, "default", [str(path)], options)
+    assert (report.imported, report.truncated) == (2, 1)
+    visits = rows(tmp_path / "w", "visits").sort("url")
+    big = visits["url"].to_list().index(f"{HOST}/big")
+    assert visits["truncated"].to_list() == ["length" if at == big else "" for at in range(2)]
+    assert visits["content_length"][big] < len(body)
+    assert_valid(tmp_path / "w")
 
 
 def test_only_pages_of_own_archives_are_pages(tmp_path: Path) -> None:

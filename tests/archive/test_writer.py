@@ -321,6 +321,31 @@ def test_other_readers_can_read_files_with_any_head(
     assert after.exchange.url == "http://www.example.org/after"
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 404 Not Found\nX: y\n\n",
+        b"HTTP/1.1 404 Not Found\r\nX: y\r\n\n",
+        b"HTTP/1.1 404 Not Found\r\n\x0b\r\nX: y\r\n\r\n",
+        b"HTTP/1.1\t404\tNot Found\r\nX: y\r\n\r\n",
+        b"HTTP/1.1  404  Not Found\r\nX: y\r\n\r\n",
+        b"http/1.1 404 Not Found\r\nX: y\r\n\r\n",
+        b"\r\nHTTP/1.1 404 Not Found\r\nX: y\r\n\r\n",
+    ],
+)
+def test_lenient_heads_are_responses_for_other_readers(path: Path, head: bytes) -> None:
+    written = pair(head=head, status=404)
+    write(path, written)
+    with open(path, "rb") as file:
+        response = next(each for each in ArchiveIterator(file) if each.rec_type == "response")
+        assert response.http_headers.get_statuscode() == "404"
+        assert response.http_headers.get_header("X") == "y"
+    fast = [record for record in FastIterator(path) if record.http_headers]
+    assert (fast[0].http_headers.status_code, fast[0].http_headers["X"]) == (404, "y")
+    [stored] = read_exchanges(path)
+    assert (stored.exchange, stored.visit) == written
+
+
 @pytest.mark.proves("durability-full-disk")
 def test_full_disk_is_an_error_and_leaves_complete_exchanges(
     path: Path, monkeypatch: pytest.MonkeyPatch

@@ -24,7 +24,8 @@ from lycosa.core.records import Visit
 REVISIT_MIME = "warc/revisit"
 
 _URL = lazy_pattern(
-    r"(?:(https?):)?//(?:[^/?#]*@)?(\[[^\]/?#]*\]|[^/?#:]*)(?::(\d*))?([^?#]*)(?:\?([^#]*))?",
+    r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?//"
+    r"(?:[^/?#]*@)?(\[[^\]/?#]*\]|[^/?#:]*)(?::(\d*))?([^?#]*)(?:\?([^#]*))?",
     re.DOTALL,
 )
 _WWW = lazy_pattern(r"www\d*\.")
@@ -50,13 +51,13 @@ _QUERY_SESSIONS = tuple(
 
 
 def surt(url: str) -> str:
-    """Return the key of a CDXJ line for an absolute http(s) URL:
+    """Return the key of a CDXJ line for an absolute URL with a host, of any scheme:
     `http://www.example.org:8080/A?b&a` -> `org,example:8080)/a?a&b`.
 
     Anything else (`dns:…`) is its own key, in lower case and escaped.
     """
     match = _URL.match(url)
-    if match is None:
+    if match is None or not match[2]:
         return _escape(url).lower()
     scheme, host, port, path, query = match.groups()
     key = _host_key(scheme, host, port)
@@ -73,7 +74,7 @@ def _host_key(scheme: str | None, host: str, port: str | None) -> str:
     if www:
         host = host[www.end() :]
     key = ",".join(reversed(host.split(".")))
-    if port and port != _DEFAULT_PORTS.get(scheme or ""):
+    if port and port != _DEFAULT_PORTS.get((scheme or "").lower()):
         key += f":{int(port)}"
     return key + ")"
 

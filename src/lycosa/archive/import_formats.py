@@ -21,7 +21,7 @@ from zlib import error as ZlibError
 from lycosa.archive.gzip_stream import Inflated, inflated, opened
 from lycosa.archive.warc import metadata
 from lycosa.archive.warc.members import parse_fields
-from lycosa.archive.warc.record import archived_response_head, sha1_digest
+from lycosa.archive.warc.record import sha1_digest
 from lycosa.core.errors import ArchiveError
 from lycosa.core.records import Exchange, Visit
 from lycosa.http.chunked import dechunk
@@ -39,8 +39,9 @@ _METADATA_LIMIT = 1 << 24
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _LINE_END = re.compile(rb"\r?\n")
 _CHUNKED = re.compile(rb"^transfer-encoding:(?=[^\r\n]*chunked)", re.IGNORECASE | re.MULTILINE)
-_STATUS = re.compile(rb"HTTP/([0-9.]+)[ \t]+(\d{3})")
+_STATUS = re.compile(rb"HTTP/([0-9.]+)[ \t]+(\d{3})", re.IGNORECASE)
 _LENGTH = re.compile(r"[0-9]{1,18}")
+_ZIP = b"PK\x03\x04"  # the end of a ZIP file may also be that of a WARC file with it as last body
 # RuntimeError: encrypted, or a method unknown
 _ZIP_FAULTS = (zipfile.BadZipFile, ZlibError, LZMAError, EOFError, RuntimeError, OSError)
 _WARC_FILE = re.compile(r"(?:^|/)[^/]+\.warc(?:\.gz|\.zst)?$", re.IGNORECASE)
@@ -52,7 +53,7 @@ class ImportedCapture:
 
     `head` is an HTTP response head, normalised by `usable`. `revisit`: the capture that a revisit
     record refers to; each of its fields may be empty. `own`: the metadata of a record that this
-    program wrote.
+    program wrote. `cut`: the body is truncated to the limit of the reader.
     """
 
     url: str
@@ -66,6 +67,7 @@ class ImportedCapture:
     truncated: str = ""
     revisit: metadata.Revisited | None = None
     own: metadata.ParsedMetadata | None = None
+    cut: bool = False
 
     @property
     def status(self) -> int:
@@ -96,6 +98,8 @@ class ImportedCapture:
 
     def add_own(self, own: metadata.ParsedMetadata) -> None:
         """Set the metadata of a record that this program wrote."""
+        if self.cut:
+            own.exchange.truncated = own.visit.truncated = self.truncated
         self.own = own
 
     def limit_date(self, latest: int) -> None:
@@ -135,11 +139,11 @@ def read_captures(path: Path, *, limit: int, others: Counter[str]) -> Iterator[I
     Raises:
         ArchiveError: the file has another format, or is damaged; captures before that are complete.
     """
-    if zipfile.is_zipfile(path):
-        yield from _wacz(path, limit, others)
-        return
     with opened(path) as source:
-        yield from _captures(source, limit, others)
+        if not source.peek().startswith(_ZIP):
+            yield from _captures(source, limit, others)
+            return
+    yield from _wacz(path, limit, others)
 
 
 def usable(head: bytes, body: bytes) -> bytes:
@@ -148,7 +152,7 @@ def usable(head: bytes, body: bytes) -> bytes:
     If the chunk framing was removed before the body was archived, Transfer-Encoding is renamed to
     X-Archive-Orig-Transfer-Encoding, as other programs do.
     """
-    if archived_response_head(head) is None:
+    if not head.endswith(b"\r\n\r\n"):
         head = b"\r\n".join(line for line in _LINE_END.split(head) if line.strip()) + b"\r\n\r\n"
     if body and _CHUNKED.search(head):
         framed = dechunk(body)
@@ -326,7 +330,9 @@ def _answer(kind: str, record: _Record, others: Counter[str]) -> ImportedCapture
         others[f"{kind} of {url.partition(':')[0][:20] or 'nothing'}:"] += 1
         return None
     if kind == "resource" or (
-        kind == "response" and not content_type.lower().startswith("application/http")
+        kind == "response"
+        and not content_type.lower().startswith("application/http")
+        and not _STATUS.match(record.block)
     ):
         body = record.block
         head = made_up_head(content_type, len(body))
@@ -339,6 +345,8 @@ def _answer(kind: str, record: _Record, others: Counter[str]) -> ImportedCapture
     revisit = None
     if kind == "revisit":
         body = b""
+        if not record.block and record.headers.get("warc-profile", "").endswith("not-modified"):
+            head = b"HTTP/1.1 304 Not Modified\r\n\r\n"
         revisit = metadata.Revisited(
             record.uri("warc-refers-to-target-uri"),
             parse_time(record.headers.get("warc-refers-to-date", "")),
@@ -355,11 +363,12 @@ def _answer(kind: str, record: _Record, others: Counter[str]) -> ImportedCapture
         protocol=protocol if protocol in ("h2", "h3", "ftp", "gopher") else "",
         truncated=truncated,
         revisit=revisit,
+        cut=not record.whole,
     )
 
 
 def parse_time(text: str) -> int:
-    """Parse `2026-11-21T10:00:00.5Z`, or `20261121100000` or a prefix of it.
+    """Parse `2026-11-21T10:00:00.5Z` or `20261121100000`, or a prefix of one of them.
 
     Returns milliseconds since 1970 UTC; 0 for any other text.
     """
@@ -368,7 +377,7 @@ def parse_time(text: str) -> int:
             padded = text[:14] + "00000101000000"[len(text[:14]) :]
             at = datetime.strptime(padded, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
         else:
-            at = datetime.fromisoformat(text)
+            at = datetime.fromisoformat(f"{text}-01" if len(text) == 7 else text)
             at = at if at.tzinfo else at.replace(tzinfo=UTC)
         return max(round(at.timestamp() * 1000), 0)
     except (ValueError, OverflowError):
@@ -419,4 +428,5 @@ def _read_arc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[Im
         yield ImportedCapture(
             url, at, made_up_id(url, at, sha1_digest(block)), head, body,
             ip=ip if ip != "0.0.0.0" else "", truncated="length" if len(block) < length else "",
+            cut=len(block) < length,
         )  # fmt: skip

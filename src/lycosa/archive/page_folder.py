@@ -91,8 +91,9 @@ def _capture(path: Path, url: str, limit: int) -> ImportedCapture:
     )
     head = made_up_head(kind, len(body[:limit]))
     identity = made_up_id(url, at, sha1_digest(body))
+    cut = len(body) > limit
     return ImportedCapture(
-        url, at, identity, head, body[:limit], truncated="length" if len(body) > limit else ""
+        url, at, identity, head, body[:limit], truncated="length" if cut else "", cut=cut
     )
 
 

@@ -132,8 +132,8 @@ def decode(block: bytes, request_head: bytes, response_head: bytes, body: bytes)
             duration_ms=rest.get("duration_ms", visit.duration_ms),
             ip=rest.get("ip", visit.ip),
             protocol=rest.get("protocol", visit.protocol),
-            request_head=_original(request_head, rest.get("request_line", "")),
-            response_head=_original(response_head, rest.get("status_line", "")),
+            request_head=original_head(request_head, rest.get("request_line", "")),
+            response_head=original_head(response_head, rest.get("status_line", "")),
             body=body,
             status=rest.get("status", visit.http_status),
             error=rest.get("error", visit.error),
@@ -160,5 +160,6 @@ def is_ours(content_type: str, block: bytes) -> bool:
     return content_type == CONTENT_TYPE and block.startswith(_START)
 
 
-def _original(head: bytes, first_line: str) -> bytes:
+def original_head(head: bytes, first_line: str) -> bytes:
+    """Return an archived head with its original first line, if that was rewritten."""
     return head if not first_line else first_line.encode("latin-1") + head[head.index(b"\n") + 1 :]

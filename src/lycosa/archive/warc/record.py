@@ -51,9 +51,14 @@ _COMPRESSED = re.compile(
 _HTTP1_STATUS = re.compile(rb"HTTP/1\.[01] [0-9]{3}(?: [^\r\n]*)?\r\n")
 _LATER_STATUS = re.compile(rb"HTTP/[23](?:\.0)? ([0-9]{3})[^\r\n]*\r\n")
 _HTTP1_REQUEST = re.compile(rb"(?:GET|HEAD|POST|PUT|OPTIONS) [^\r\n]* HTTP/1\.[01]\r\n")
+_OTHER_STATUS = re.compile(
+    rb"HTTP/(1\.0)?[0-9.]*[ \t]+([0-9]{3})(?![0-9])[ \t]*(.*)", re.IGNORECASE
+)
 _LATER_REQUEST = re.compile(rb"((?:GET|HEAD|POST|PUT|OPTIONS) [^\r\n]* )HTTP/[23](?:\.0)?\r\n")
 # warcio also strips non-ASCII spaces
 _EMPTY_LINE = re.compile(rb"\n[\x00-\x09\x0b-\x20\x7f-\xff]*\n")
+_LINE_END = re.compile(rb"\r?\n")
+_BLANK = bytes({*range(0x21), *range(0x7F, 0x100)})
 _UNSAFE = re.compile(r"[^!-~]")
 _PAIRS = tuple(
     high + low
@@ -115,10 +120,12 @@ def archived_response_head(head: bytes) -> bytes | None:
     """Return the head for a response record; None if readers would not parse it as HTTP.
 
     HTTP/1 heads are unchanged. The status line of a later version becomes HTTP/1.1 with the
-    standard reason phrase. Heads that warcio or fastwarc cannot parse (another start, an empty line
-    before the end) are None: they would make every later record of the file unreadable for them.
+    standard reason phrase. Heads that warcio or fastwarc cannot parse would make every later record
+    of the file unreadable for them. If clients accept such a head (lines that end with LF, other
+    spaces in the status line), it is written in the form of RFC 9112; else it is None.
     """
-    return _archived(head, _HTTP1_STATUS, _LATER_STATUS, _status_line)
+    kept = _archived(head, _HTTP1_STATUS, _LATER_STATUS, _status_line)
+    return kept or _archived(_repaired(head), _HTTP1_STATUS, _LATER_STATUS, _status_line)
 
 
 def archived_request_head(head: bytes) -> bytes | None:
@@ -139,6 +146,16 @@ def _archived(
         return head
     match = later.match(head)
     return None if match is None else rewrite(match) + head[match.end() :]
+
+
+def _repaired(head: bytes) -> bytes:
+    lines = [line for line in _LINE_END.split(head) if line.strip(_BLANK)]
+    whole = head.endswith((b"\n\n", b"\n\r\n"))
+    match = _OTHER_STATUS.fullmatch(lines[0]) if lines and whole else None
+    if match is None:
+        return b""
+    status = b"HTTP/%s %s %s" % (match[1] or b"1.1", match[2], match[3].strip())
+    return b"\r\n".join((status, *lines[1:])) + b"\r\n\r\n"
 
 
 def _status_line(match: re.Match[bytes]) -> bytes:

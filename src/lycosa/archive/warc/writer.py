@@ -263,6 +263,8 @@ class _ExchangeRecords:
             self._leftover |= {name: data for name, data in leftover.items() if data}
         else:
             self._status_line = _replaced_line(exchange.response_head, head)
+            if metadata.original_head(head, self._status_line) != exchange.response_head:
+                self._leftover["response_head"] = exchange.response_head
             self.record_type = "response" if revisit_of is None else "revisit"
             yield _response(
                 self.record_id, self._capture, exchange, self._visit.digest, head, revisit_of

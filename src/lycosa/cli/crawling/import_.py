@@ -67,6 +67,10 @@ def command(
     rows = [
         ("captures", f"{report.captures:,} in {number_of(report.files, 'file')}"),
         ("imported", f"{report.imported:,}, {number_of(report.pages, 'page')}"),
+        (
+            "truncated",
+            f"{report.truncated:,} larger than fetch.max_body" if report.truncated else "",
+        ),
         ("already stored", f"{report.already_there:,}" if report.already_there else ""),
         ("skipped", counts(report.left_out)),
         ("other records", counts(report.others)),

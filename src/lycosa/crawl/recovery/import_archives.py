@@ -44,7 +44,8 @@ class Imported:
     """Counts of an import.
 
     Each of the `captures` is also counted in `imported`, in `already_there`, or in `left_out` by
-    reason. `others`: records that are not captures, by type. `damaged`: file -> problem.
+    reason. `truncated`: imported captures whose body is larger than `fetch.max_body`. `others`:
+    records that are not captures, by type. `damaged`: file -> problem.
     """
 
     files: int = 0
@@ -52,6 +53,7 @@ class Imported:
     imported: int = 0
     pages: int = 0
     already_there: int = 0
+    truncated: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     others: Counter[str] = field(default_factory=Counter)
     damaged: dict[str, str] = field(default_factory=dict)
@@ -59,9 +61,10 @@ class Imported:
     def count_captures(self, number: int) -> None:
         self.captures += number
 
-    def count_imported(self, pages: int) -> None:
+    def count_imported(self, pages: int, *, truncated: bool) -> None:
         self.imported += 1
         self.pages += pages
+        self.truncated += truncated
 
     def count_repeated(self) -> None:
         """Count a capture that was imported before."""
@@ -211,7 +214,7 @@ class Importer:
         if capture.revisit is not None:
             row = self._row(identity, stored) if kind == VisitKind.PAGE else None
             revisit_of = _same_url(capture, row, identity.url)
-            if revisit_of is None:
+            if revisit_of is None or not capture.status:
                 self._deferred.append(capture)
                 return False
         return self._absorb(capture, identity, kind, stored, revisit_of)
@@ -244,13 +247,13 @@ class Importer:
                 Task(identity, (row_of_collection,), origin, VisitKind(kind), visit.attempt),
                 replayed,
             )
-            self.report.count_imported(0)
+            self.report.count_imported(0, truncated=capture.cut)
             return True
         task = Task(identity, (row,), origin, VisitKind.PAGE, visit.attempt)
         if row.visited_at >= exchange.started_at:
             # older than the last visit: only archived
             self._processor.record(exchange, task, replayed)
-            self.report.count_imported(0)
+            self.report.count_imported(0, truncated=capture.cut)
             return True
         if exchange.status in REDIRECTS:
             self._note_redirect(row, visit.redirect_to)
@@ -261,7 +264,7 @@ class Importer:
         self._processor.replay(exchange, task, replayed)
         if capture.own is None:  # the latency of the capture is unknown
             queue.restore_latency(latency, latency_ms)
-        self.report.count_imported(self._crawl.progress.pages - pages)
+        self.report.count_imported(self._crawl.progress.pages - pages, truncated=capture.cut)
         return True
 
     def _visit(self, capture: ImportedCapture, identity: UrlId) -> Visit:
