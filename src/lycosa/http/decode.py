@@ -23,6 +23,10 @@ _STATUS_LINE = re.compile(
     rb"\s*HTTP/(\d+(?:\.\d+)?)[ \t]+(\d{3})(?!\d)[ \t]*([^\r\n]*)", re.IGNORECASE
 )
 
+_USUAL_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(?:;[^,]*)?", re.ASCII)
+_LIST_ELEMENT = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+', re.DOTALL)
+_MEDIA_TYPE = re.compile(r'\s*"?([^\s;/"]+/[^\s;/"]+)"?[\s;]*(.*)', re.DOTALL)
+
 
 class Headers:
     """The immutable fields of one head. Names are case-insensitive and keep their order;
@@ -69,7 +73,7 @@ def parse_head(head: bytes) -> Headers:
     junk lines.
 
     Bytes are UTF-8 where they are valid UTF-8 (as browsers read Location) and ISO 8859-1 where not.
-    Hot path.
+    There is at most one Content-Type. Hot path.
     """
     match = _STATUS_LINE.match(head)
     status = int(match[2]) if match else 0
@@ -100,7 +104,26 @@ def parse_head(head: bytes) -> Headers:
             fields[name] = last = [value]
         else:
             last.append(value)
+    types = fields.get("content-type")
+    if types and (len(types) > 1 or not _USUAL_TYPE.fullmatch(types[0])):
+        fields["content-type"] = [_content_type(types)]
     return Headers(status, _decode(match[3]).strip() if match else "", fields)
+
+
+def _content_type(values: list[str]) -> str:
+    """Return one media type for several, or for one without a semicolon before its charset.
+
+    As in browsers (Fetch, "extract a MIME type") the last valid one counts. One without parameters
+    has those of an equal one before it.
+    """
+    last = parameters = ""
+    for element in _LIST_ELEMENT.findall(",".join(values)):
+        match = _MEDIA_TYPE.match(element)
+        if match and match[1] != "*/*":
+            name = match[1].lower()
+            parameters = match[2].strip() or (parameters if name == last else "")
+            last = name
+    return f"{last}; {parameters}" if parameters else last or values[0]
 
 
 def _value(text: str) -> str:
