@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lycosa.core.errors import Refusal
-from lycosa.core.records import Page
+from lycosa.core.records import Exchange, Page
+from lycosa.crawl.processing.page_reader import Reader
+from lycosa.http.decode import parse_head
 from lycosa.page.html.links import MAX_LINKS, header_links, refresh_target, resolve_links
 from lycosa.page.parse import FAULT_ANCHOR_CUT, FAULT_LINKS_CUT, parse_page
 from lycosa.url.normalise import LinkResolver
@@ -287,6 +289,18 @@ def test_queries_are_encoded_in_the_charset_of_the_page() -> None:
 )
 def test_targets_of_meta_refresh(content: str, target: str) -> None:
     assert refresh_target(content) == target
+
+
+def test_refreshes_of_a_header_and_of_an_element_with_a_name() -> None:
+    body = b'<base href=/b/><meta name=x http-equiv=Refresh content="0;url=y">'
+    headers = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nRefresh: 0;url=x\r\n\r\n"
+    exchange = Exchange(URL, "page", 0, 0, response_head=headers, body=body)
+    page = Reader(1 << 20, "lycosa")(exchange, parse_head(headers)).page
+    assert page is not None
+    assert [(link.kind, link.target) for link in page.links] == [
+        ("refresh", "http://www.example.org/b/x"),
+        ("refresh", "http://www.example.org/b/y"),
+    ]
 
 
 def test_link_headers_do_not_depend_on_the_base() -> None:

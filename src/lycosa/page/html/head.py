@@ -120,6 +120,8 @@ def _read_meta(attributes: dict[str, str | None], parts: PageParts) -> None:
     if content is None or len(parts.meta) >= _MAX_META:
         return
     name, declared = attributes.get("name"), attributes.get("property")
+    if content and (pragma := attributes.get("http-equiv")):
+        parts.meta.setdefault("http-equiv:" + pragma.strip().lower(), content)
     if declared:
         declared = declared.strip().lower()
         parts.properties.append((declared, content))
@@ -130,13 +132,9 @@ def _read_meta(attributes: dict[str, str | None], parts: PageParts) -> None:
         name = declared
     else:
         name = attributes.get("itemprop")
-        if name:
-            name = name.strip().lower()
-        else:
-            name = attributes.get("http-equiv")
-            if not name:
-                return
-            name = "http-equiv:" + name.strip().lower()
+        if not name:
+            return
+        name = name.strip().lower()
     if name not in parts.meta:
         parts.meta[name] = content
     if declared and declared not in parts.meta:
