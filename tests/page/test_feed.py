@@ -62,6 +62,12 @@ def test_invalid_xml_is_read_up_to_the_error() -> None:
         content_type="text/xml",
     )
     assert (page.text, page.faults) == ("News\nOne", ["xml_invalid"])
+    page = parse_page(
+        b"Warning: x\n<?xml version='1.0'?><rss><channel><title>1 < 2</title></channel></rss>",
+        url=URL,
+        content_type="text/xml",
+    )
+    assert (page.text, page.faults) == ("1 < 2", ["xml_invalid"])
 
 
 @pytest.mark.parametrize("content_type", ["text/html", "text/plain; charset=utf-8"])
