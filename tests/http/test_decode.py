@@ -69,7 +69,7 @@ def chunked(data: bytes, size: int) -> bytes:
         ),
         (b"HTTP/1.1 200 OK\r\nA: x\ry\r\n\r\n", 200, [("a", "x y")]),
         ("HTTP/1.1 200 OK\r\nLocation: /é\r\n\r\n".encode(), 200, [("location", "/é")]),
-        (b"HTTP/1.1 200 OK\r\nLocation: /\xe9\r\n\r\n", 200, [("location", "/é")]),
+        (b"HTTP/1.1 200 OK\r\nLocation: /\xe9?a b\r\n\r\n", 200, [("location", "/%E9?a b")]),
         (
             "HTTP/1.1 200 OK\r\nA: é\r\n".encode() + b"B: \xe9\r\n\r\n",
             200,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
+from urllib.parse import quote_from_bytes
 
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange
@@ -18,6 +19,7 @@ MAX_CODINGS = 3
 _HEADS = 32
 """Cached heads: each is parsed when the body begins and again when it has ended."""
 
+_ASCII = bytes(range(128))
 _FOLDED = frozenset(" \t")
 _STATUS_LINE = re.compile(
     rb"\s*HTTP/(\d+(?:\.\d+)?)[ \t]+(\d{3})(?!\d)[ \t]*([^\r\n]*)", re.IGNORECASE
@@ -72,7 +74,8 @@ def parse_head(head: bytes) -> Headers:
     """Read a status line and fields (RFC 9112 sections 4 and 5), with LF or CRLF, folded lines and
     junk lines.
 
-    Bytes are UTF-8 where they are valid UTF-8 (as browsers read Location) and ISO 8859-1 where not.
+    Bytes are UTF-8 where they are valid UTF-8 and ISO 8859-1 where not; in Location such bytes are
+    percent-encoded, as in browsers.
     There is at most one Content-Type. Hot path.
     """
     match = _STATUS_LINE.match(head)
@@ -136,6 +139,8 @@ def _decode(line: bytes) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:
+        if line[:9].lower() == b"location:":
+            return quote_from_bytes(line, _ASCII)
         return line.decode("latin-1")
 
 
