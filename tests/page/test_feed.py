@@ -124,6 +124,21 @@ def test_xhtml_in_an_atom_feed() -> None:
     ]
 
 
+def test_bases_of_entries_are_relative_to_outer_ones() -> None:
+    page = parse_page(
+        b"""<feed xml:base="/blog/"><link href="a"/><entry xml:base="one/"><link href="b"/>
+        <content xml:base="in/" type="html">&lt;a href=c&gt;c&lt;/a&gt;</content><link href="/d"/></entry>
+        <entry xml:base="http://["><link href="e"/></entry><link href="f"/></feed>""",
+        url=URL,
+        content_type="application/atom+xml",
+    )
+    site = "http://www.example.org"
+    assert [link.target for link in page.links] == [
+        site + path
+        for path in ("/blog/a", "/blog/one/b", "/blog/one/in/c", "/d", "/blog/e", "/blog/f")
+    ]
+
+
 def test_xhtml_may_close_any_element() -> None:
     page = parse_page(
         b'<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><script '
