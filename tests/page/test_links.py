@@ -204,6 +204,21 @@ def test_kinds_of_links(html: str, kind: str, target: str, anchor: str, rel: str
 @pytest.mark.parametrize(
     "html",
     [
+        "<iframe srcdoc='&lt;p&gt;text &lt;a href=x&gt;in&lt;/a&gt;'></iframe>",
+        "<frameset><frame><noframes><p>text <a href=x>in</a></noframes></frameset>",
+    ],
+)
+def test_links_in_embedded_html_are_read(html: str) -> None:
+    page = parsed(f"<base href=/b/>{html}")
+    assert [(link.target, link.anchor) for link in page.links] == [
+        ("http://www.example.org/b/x", "in")
+    ]
+    assert page.text == ""
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
         "<a name=x>t</a>",
         "<a href='#top'>t</a>",
         "<link rel='alternate stylesheet'>",

@@ -97,6 +97,10 @@ def _walk(markup: bytes, data: bytes, marked: bool) -> PageParts:
         nodes = _mark_nodes(root)
         parts = rich_walk(root, nodes) if marked else walk(root, nodes)
         parts.set_language(_language(root) or _language(tree.body))
+        if parts.embedded:  # parsed at once, and not what is embedded in it: time is bounded
+            embedded = parse_html("\n".join(parts.embedded))[0].root
+            if embedded is not None:
+                parts.links += walk(embedded, MarkedNodes()).links
         parts.set_document(root, data, has_items=nodes.has_items)
     parts.faults.extend(faults)
     return parts

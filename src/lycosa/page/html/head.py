@@ -18,6 +18,7 @@ _META, _LINK, _BASE, _AREA, _FRAME, _OBJECT = (
     TAG[name] for name in ("meta", "link", "base", "area", "frame", "object")
 )
 _FRAMES = frozenset({_FRAME, _OBJECT, TAG["iframe"], TAG["embed"]})
+_NOFRAMES = TAG["noframes"]
 _SCRIPT, _TITLE, _TIME = (TAG[name] for name in ("script", "title", "time"))
 _REQUISITES = frozenset(
     {
@@ -83,7 +84,10 @@ def read_special(node: Node, tag: int, parts: PageParts, hidden: bool) -> bool:
                     _short(attributes.get("alt")),
                 )
             )
+    elif tag == _NOFRAMES:
+        parts.embedded.append(node.text())
     elif tag in _FRAMES:
+        parts.embedded.extend(filter(None, (attributes.get("srcdoc"),)))
         source = attributes.get("data" if tag == _OBJECT else "src")
         if source:
             kind = LinkKind.FRAME if tag == _FRAME else LinkKind.IFRAME
