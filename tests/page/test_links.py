@@ -223,6 +223,9 @@ def test_links_in_embedded_html_are_read(html: str) -> None:
         "<a href='#top'>t</a>",
         "<link rel='alternate stylesheet'>",
         "<link rel=author href=/a>",
+        "<link rel=alternate type=application/json href=/wp-json/1>",
+        "<link rel=alternate type='text/xml+oembed; charset=utf-8' href=/oembed>",
+        "<link rel=alternate type=text/calendar hreflang=de href=/calendar>",
         "<a>x</a>",
     ],
 )
@@ -330,6 +333,19 @@ def test_link_headers_do_not_depend_on_the_base() -> None:
     assert page.canonical == "http://www.example.org/dir/c"
     assert [each.url for each in page.alternates] == ["http://www.example.org/dir/d"]
     assert page.links[0].target == "http://cdn.test/a"
+
+
+def test_types_of_alternates_decide() -> None:
+    types = ["", "text/html", "text/plain", "Application/PDF", "application/rss+xml", "image/png"]
+    header = ", ".join(
+        f'<{n}>; rel=alternate; hreflang=de; type="{name}"' for n, name in enumerate(types)
+    )
+    html = "".join(
+        f"<link rel=alternate hreflang=de type='{name}' href={n}>" for n, name in enumerate(types)
+    )
+    for page in (parse_page(b"", url=URL, link_headers=[header]), parsed(html)):
+        assert [link.kind for link in page.links] == ["alternate"] * 4 + ["feed"]
+        assert len(page.alternates) == 4
 
 
 def test_link_headers() -> None:

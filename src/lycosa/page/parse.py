@@ -13,6 +13,7 @@ from lycosa.page.directory_listing import LISTINGS, read_listing, without_end
 from lycosa.page.encoding import decode
 from lycosa.page.feeds import feed
 from lycosa.page.html.document import read_html, read_tree
+from lycosa.page.html.head import alternate_kind
 from lycosa.page.html.links import (
     base_url,
     first_target,
@@ -254,9 +255,9 @@ def _read_links(parts: PageParts, source: PageSource, charset: str) -> _Links:
         if "canonical" in relations:
             collected.append((LinkKind.CANONICAL.value, target, " ".join(relations), ""))
             has_canonical = True
-        elif "alternate" in relations:
-            collected.append((LinkKind.ALTERNATE.value, target, " ".join(relations), ""))
-            if parameters.get("hreflang"):
+        elif "alternate" in relations and (kind := alternate_kind(parameters.get("type", ""))):
+            collected.append((kind.value, target, " ".join(relations), ""))
+            if parameters.get("hreflang") and kind is LinkKind.ALTERNATE:
                 alternates.append((parameters["hreflang"], target))
     resolver = LinkResolver(base_url(source.url, parts.base), charset or "utf-8")
     links, refused, cut = resolve_links(collected, resolver, parts.base is not None)

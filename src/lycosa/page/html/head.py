@@ -10,6 +10,7 @@ from lycosa.core.records import LinkKind
 from lycosa.page.html.lines import rel_tokens
 from lycosa.page.html.tree import TAG, Node
 from lycosa.page.page_parts import ANCHOR_LENGTH, FoundLink, PageParts, fold
+from lycosa.url.file_types import unindexable_type
 
 _MAX_TIMES = 20
 _MAX_META = 1_000
@@ -39,7 +40,6 @@ _FEED_TYPES = frozenset(
         "application/atom+xml",
         "application/rdf+xml",
         "application/feed+json",
-        "application/json",
         "text/xml",
     }
 )
@@ -155,13 +155,22 @@ def _read_link(attributes: dict[str, str | None], parts: PageParts) -> None:
     elif relation is LinkKind.CANONICAL:
         parts.add_canonical(href, rel)
     elif relation is LinkKind.ALTERNATE:
-        media_type = (attributes.get("type") or "").partition(";")[0].strip().lower()
-        feed = media_type in _FEED_TYPES
-        kind = LinkKind.FEED if feed else LinkKind.ALTERNATE
-        parts.links.append((kind.value, href, rel, _short(attributes.get("title"))))
+        kind = alternate_kind(attributes.get("type") or "")
+        if kind is not None:
+            parts.links.append((kind.value, href, rel, _short(attributes.get("title"))))
         language = attributes.get("hreflang")
-        if language and not feed:
+        if language and kind is LinkKind.ALTERNATE:
             parts.alternates.append((language.strip(), href))
+
+
+def alternate_kind(media_type: str) -> LinkKind | None:
+    """Return the kind of a link to an alternate of this type; None: it is no page and no feed.
+
+    Many pages have some of `application/json` or `text/xml+oembed` for programs.
+    """
+    if media_type.partition(";")[0].strip().lower() in _FEED_TYPES:
+        return LinkKind.FEED
+    return None if unindexable_type(media_type) else LinkKind.ALTERNATE
 
 
 @functools.lru_cache(maxsize=1024)
