@@ -40,7 +40,8 @@ DOMAIN_CAP_MS = 600_000
 FORGIVEN_FROM = 12
 """Maximum of the failure counter when it is halved: 60 s doubled 11 times exceeds the cap."""
 
-_SECONDS = re.compile(r"(\d{1,12})\d*(?:\.\d*)?", re.ASCII)
+# with the unit that some servers write, and a second value that a proxy has appended
+_SECONDS = re.compile(r"(\d{1,12})\d*(?:\.\d*)?\s*(?:s|sec|seconds)?(?:\s*,.*)?", re.ASCII | re.I)
 
 
 class Reason(StrEnum):
