@@ -269,6 +269,11 @@ def test_equal_links_are_stored_once() -> None:
     ]
 
 
+def test_a_link_is_followed_if_one_of_equal_ones_has_no_nofollow() -> None:
+    page = parsed("<a href=x rel=nofollow>t</a><a href=x rel=tag>t</a><a href=x rel=nofollow>t</a>")
+    assert [(link.anchor, link.rel) for link in page.links] == [("t", "tag")]
+
+
 @pytest.mark.proves("limits-links")
 def test_links_and_anchors_are_bounded() -> None:
     page = parsed(
