@@ -14,6 +14,7 @@ from lycosa.page.html.walk import walk
 from lycosa.page.page_parts import PageParts
 
 _PRE, _NOSCRIPT = TAG["pre"], TAG["noscript"]
+_WHOLE = frozenset({TAG["html"], TAG["body"]})
 _MARKED = (
     '[hidden],[style*="display" i],pre:has(a,img,br),noscript,[itemscope],[typeof]'
     ",.katex-mathml+.katex-html"  # shows a formula of MathML once more
@@ -164,6 +165,8 @@ def _mark_nodes(root: Node) -> MarkedNodes:
             linked.append(node.mem_id)
         elif node.tag_id == _NOSCRIPT:
             noscript_length += len(node.text())
+        elif node.tag_id in _WHOLE:
+            pass  # a script will show the page
         elif is_hidden(attributes) or attributes.get("class") == "katex-html":
             hidden.append(node.mem_id)
     shows_noscript = noscript_length >= MIN_NOSCRIPT and _is_script_shell(root, noscript_length)

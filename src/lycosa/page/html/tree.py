@@ -45,7 +45,7 @@ _MARKUP = "b code del em i input kbd math s samp span strong tt"
 _parser, _ = parse_html("")
 TAG: Final = {
     name: _parser.create_node(name).tag_id
-    for name in f"{_BLOCKS} {_CELLS} {_SPECIAL} {_MARKUP}".split()
+    for name in f"{_BLOCKS} {_CELLS} {_SPECIAL} {_MARKUP} body".split()
 }
 """Name -> tag id of lexbor; the numbers change between its releases."""
 
