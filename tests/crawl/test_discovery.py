@@ -243,6 +243,23 @@ def test_redirect_of_a_feed_out_of_scope_is_not_followed(serve: ServeWeb, run: R
 
 
 @pytest.mark.proves("limits-sitemaps")
+def test_number_of_feeds_of_a_host_is_limited(
+    serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovery, "MAX_FEEDS_PER_HOST", 2)
+    link = FEED_LINK.replace("news", "{}").format
+    web = serve(
+        {
+            "/index.html": page("/1.html", "/2.html", "/3.html", head=FEED_LINK),
+            **{f"/{n}.html": page(head=FEED_LINK + link(n)) for n in (1, 2, 3)},
+            **{f"/{name}.rss": rss() for name in ("news", 1, 2, 3)},
+        }
+    )
+    crawled = run(web.url())
+    assert [path for path in web.requested_paths() if "rss" in path] == ["/news.rss", "/1.rss"]
+    assert crawled.progress.refused["too_many_feeds"] == 4
+
+
 def test_sitemap_indexes_that_list_each_other_are_read_once(serve: ServeWeb, run: RunCrawl) -> None:
     site = {
         "/robots.txt": robots("/a.xml"),

@@ -68,6 +68,19 @@ def test_cookies_are_stored_if_enabled(run: RunCrawl) -> None:
     assert b"\nCookie: seen" not in everything_on_disk(crawled.root)
 
 
+@pytest.mark.parametrize("cookies", [False, True])
+def test_redirect_to_the_same_url_is_followed_once_with_its_cookie(
+    run: RunCrawl, cookies: bool
+) -> None:
+    with served_site(Members()) as site:
+        crawled = run(site.url("/wall"), site.url("/loop"), cookies=cookies)
+    assert [len(site.requests_to(path)) for path in ("/wall", "/loop")] == [1 + cookies] * 2
+    assert crawled.titles() == ["behind the wall"] * cookies
+    states = {row["url"]: (row["state"], row["reason"]) for row in crawled.rows("urls")}
+    assert states[site.url("/loop")] == ("visited", "redirect")
+    crawled.assert_sound()
+
+
 @pytest.mark.proves("politeness-cookies")
 def test_basic_credentials_are_sent_only_below_their_url(run: RunCrawl) -> None:
     with served_site(Members()) as site:

@@ -99,6 +99,13 @@ def test_page_is_fetched_completely_after_a_temporary_redirect(
     assert_counts_add_up(third)
 
 
+def test_304_without_a_condition_is_a_failure(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve({"/index.html": page("/a.html")}, extra=["location = /a.html { return 304; }"])
+    crawled = run(web.url(), settings=("fetch.retries=1", "fetch.retry_wait=10ms"))
+    assert web.requested_paths() == ["/", "/a.html", "/a.html"]
+    assert crawled.states()["/a.html"] == ("known", "http_304")
+
+
 def test_304_is_replayed_only_for_collections_that_have_the_page(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

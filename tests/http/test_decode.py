@@ -69,7 +69,7 @@ def chunked(data: bytes, size: int) -> bytes:
         ),
         (b"HTTP/1.1 200 OK\r\nA: x\ry\r\n\r\n", 200, [("a", "x y")]),
         ("HTTP/1.1 200 OK\r\nLocation: /é\r\n\r\n".encode(), 200, [("location", "/é")]),
-        (b"HTTP/1.1 200 OK\r\nLocation: /\xe9\r\n\r\n", 200, [("location", "/é")]),
+        (b"HTTP/1.1 200 OK\r\nLocation: /\xe9?a b\r\n\r\n", 200, [("location", "/%E9?a b")]),
         (
             "HTTP/1.1 200 OK\r\nA: é\r\n".encode() + b"B: \xe9\r\n\r\n",
             200,
@@ -94,6 +94,34 @@ def test_header_lookup() -> None:
     assert headers.get_all("link") == ["<a>", "<b>"]
     assert (headers.get("none"), headers.get_all("none"), headers.tokens("none")) == (None, [], [])
     assert headers.tokens("vary") == ["accept", "cookie"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "content_type"),
+    [
+        (["text/html; charset=utf-8"], "text/html; charset=utf-8"),
+        (["Text/HTML;CHARSET=UTF-8"], "Text/HTML;CHARSET=UTF-8"),
+        (["text/html charset=utf-8"], "text/html; charset=utf-8"),
+        (["text/html, text/html; charset=utf-8"], "text/html; charset=utf-8"),
+        (["text/html; charset=gbk", "text/html"], "text/html; charset=gbk"),
+        (["text/html; charset=gbk", "text/html; x=1"], "text/html; x=1"),
+        (["text/plain; charset=gbk", "text/html"], "text/html"),
+        (["text/html", "cannot-parse", "*/*", ""], "text/html"),
+        (['text/html;x="a,b/c";charset=gbk'], 'text/html; x="a,b/c";charset=gbk'),
+        (["text/html; charset=utf-8, gbk"], "text/html; charset=utf-8"),
+        (['"text/html"'], "text/html"),
+        (["text/html ; charset=utf-8"], "text/html; charset=utf-8"),
+        (["text/html;"], "text/html;"),
+        (["html"], "html"),
+        ([""], ""),
+    ],
+)
+def test_several_or_malformed_content_types_give_the_one_of_browsers(
+    lines: list[str], content_type: str
+) -> None:
+    head = "".join(f"Content-Type: {line}\r\n" for line in lines)
+    headers = parse_head(f"HTTP/1.1 200 OK\r\n{head}\r\n".encode())
+    assert headers.get_all("content-type") == [content_type]
 
 
 @given(st.binary(max_size=300))

@@ -62,6 +62,12 @@ def test_invalid_xml_is_read_up_to_the_error() -> None:
         content_type="text/xml",
     )
     assert (page.text, page.faults) == ("News\nOne", ["xml_invalid"])
+    page = parse_page(
+        b"Warning: x\n<?xml version='1.0'?><rss><channel><title>1 < 2</title></channel></rss>",
+        url=URL,
+        content_type="text/xml",
+    )
+    assert (page.text, page.faults) == ("1 < 2", ["xml_invalid"])
 
 
 @pytest.mark.parametrize("content_type", ["text/html", "text/plain; charset=utf-8"])
@@ -115,6 +121,21 @@ def test_xhtml_in_an_atom_feed() -> None:
     assert [(link.target, link.anchor) for link in page.links] == [
         ("http://www.example.org/blog/e", "An entry"),
         ("http://www.example.org/blog/x", "with a"),
+    ]
+
+
+def test_bases_of_entries_are_relative_to_outer_ones() -> None:
+    page = parse_page(
+        b"""<feed xml:base="/blog/"><link href="a"/><entry xml:base="one/"><link href="b"/>
+        <content xml:base="in/" type="html">&lt;a href=c&gt;c&lt;/a&gt;</content><link href="/d"/></entry>
+        <entry xml:base="http://["><link href="e"/></entry><link href="f"/></feed>""",
+        url=URL,
+        content_type="application/atom+xml",
+    )
+    site = "http://www.example.org"
+    assert [link.target for link in page.links] == [
+        site + path
+        for path in ("/blog/a", "/blog/one/b", "/blog/one/in/c", "/d", "/blog/e", "/blog/f")
     ]
 
 

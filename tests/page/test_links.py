@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lycosa.core.errors import Refusal
-from lycosa.core.records import Page
+from lycosa.core.records import Exchange, Page
+from lycosa.crawl.processing.page_reader import Reader
+from lycosa.http.decode import parse_head
 from lycosa.page.html.links import MAX_LINKS, header_links, refresh_target, resolve_links
 from lycosa.page.parse import FAULT_ANCHOR_CUT, FAULT_LINKS_CUT, parse_page
 from lycosa.url.normalise import LinkResolver
@@ -202,10 +204,28 @@ def test_kinds_of_links(html: str, kind: str, target: str, anchor: str, rel: str
 @pytest.mark.parametrize(
     "html",
     [
+        "<iframe srcdoc='&lt;p&gt;text &lt;a href=x&gt;in&lt;/a&gt;'></iframe>",
+        "<frameset><frame><noframes><p>text <a href=x>in</a></noframes></frameset>",
+    ],
+)
+def test_links_in_embedded_html_are_read(html: str) -> None:
+    page = parsed(f"<base href=/b/>{html}")
+    assert [(link.target, link.anchor) for link in page.links] == [
+        ("http://www.example.org/b/x", "in")
+    ]
+    assert page.text == ""
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
         "<a name=x>t</a>",
         "<a href='#top'>t</a>",
         "<link rel='alternate stylesheet'>",
         "<link rel=author href=/a>",
+        "<link rel=alternate type=application/json href=/wp-json/1>",
+        "<link rel=alternate type='text/xml+oembed; charset=utf-8' href=/oembed>",
+        "<link rel=alternate type=text/calendar hreflang=de href=/calendar>",
         "<a>x</a>",
     ],
 )
@@ -249,6 +269,11 @@ def test_equal_links_are_stored_once() -> None:
     ]
 
 
+def test_a_link_is_followed_if_one_of_equal_ones_has_no_nofollow() -> None:
+    page = parsed("<a href=x rel=nofollow>t</a><a href=x rel=tag>t</a><a href=x rel=nofollow>t</a>")
+    assert [(link.anchor, link.rel) for link in page.links] == [("t", "tag")]
+
+
 @pytest.mark.proves("limits-links")
 def test_links_and_anchors_are_bounded() -> None:
     page = parsed(
@@ -289,6 +314,18 @@ def test_targets_of_meta_refresh(content: str, target: str) -> None:
     assert refresh_target(content) == target
 
 
+def test_refreshes_of_a_header_and_of_an_element_with_a_name() -> None:
+    body = b'<base href=/b/><meta name=x http-equiv=Refresh content="0;url=y">'
+    headers = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nRefresh: 0;url=x\r\n\r\n"
+    exchange = Exchange(URL, "page", 0, 0, response_head=headers, body=body)
+    page = Reader(1 << 20, "lycosa")(exchange, parse_head(headers)).page
+    assert page is not None
+    assert [(link.kind, link.target) for link in page.links] == [
+        ("refresh", "http://www.example.org/b/x"),
+        ("refresh", "http://www.example.org/b/y"),
+    ]
+
+
 def test_link_headers_do_not_depend_on_the_base() -> None:
     page = parse_page(
         b'<base href="http://cdn.test/"><a href=a>t</a>',
@@ -301,6 +338,19 @@ def test_link_headers_do_not_depend_on_the_base() -> None:
     assert page.canonical == "http://www.example.org/dir/c"
     assert [each.url for each in page.alternates] == ["http://www.example.org/dir/d"]
     assert page.links[0].target == "http://cdn.test/a"
+
+
+def test_types_of_alternates_decide() -> None:
+    types = ["", "text/html", "text/plain", "Application/PDF", "application/rss+xml", "image/png"]
+    header = ", ".join(
+        f'<{n}>; rel=alternate; hreflang=de; type="{name}"' for n, name in enumerate(types)
+    )
+    html = "".join(
+        f"<link rel=alternate hreflang=de type='{name}' href={n}>" for n, name in enumerate(types)
+    )
+    for page in (parse_page(b"", url=URL, link_headers=[header]), parsed(html)):
+        assert [link.kind for link in page.links] == ["alternate"] * 4 + ["feed"]
+        assert len(page.alternates) == 4
 
 
 def test_link_headers() -> None:

@@ -116,6 +116,8 @@ def test_understood_media_types(content_type: str, payload: bytes, expected: boo
         ("<svg><title>x</title><text>y</text></svg>z", "z"),
         ("<title>t</title>", ""),
         ("<ruby>東京<rp>(</rp><rt>とうきょう</rt><rp>)</rp></ruby>へ", "東京へ"),
+        ("<html style=display:none><body hidden><p>y<p hidden>x", "y"),
+        ("<body itemscope style='display: none'><p>y", "y"),
         ("<p hidden=until-found>found<p hidden>x", "found"),
         (
             "<p>a line that has a control\1character  and\2another",

@@ -149,6 +149,14 @@ def test_common_mistakes_are_repaired() -> None:
     site = "https://www.example.org"
     assert urls(sitemap) == [f"{site}/a?b=1&c=2", f"{site}/d?e%C3%A9=&f", f"{site}/g?h=1&i=2"]
     assert sitemap.faults == ["xml_invalid"]
+    less = read("<urlset><url><loc>/a?b<3</loc></url><url><loc>/c</loc></url></urlset>")
+    assert (urls(less), less.faults) == ([f"{site}/a?b%3C3", f"{site}/c"], ["xml_invalid"])
+
+
+@pytest.mark.parametrize("before", ["<br />\n<b>Warning</b>: x\n", "Notice: y\n", "<!-- z -->"])
+def test_text_before_the_xml_declaration_is_ignored(before: str) -> None:
+    sitemap = read(f"{before}<?xml version='1.0'?><urlset><url><loc>/a</loc></url></urlset>")
+    assert urls(sitemap) == ["https://www.example.org/a"]
 
 
 @pytest.mark.proves("limits-entities")

@@ -69,6 +69,12 @@ class Members:
         if path.startswith("/open/"):
             seen = "seen=home" in request.headers.get("cookie", "")
             return self._page("open seen=home" if seen else "open unseen", [])
+        if path == "/wall":
+            if "passed=1" in request.headers.get("cookie", ""):
+                return self._page("behind the wall", [])
+            return 302, [("Location", "/wall"), ("Set-Cookie", "passed=1")], ""
+        if path == "/loop":
+            return 302, [("Location", "/loop"), ("Set-Cookie", "again=1")], ""
         if path.startswith("/basic/"):
             token = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
             if request.headers.get("authorization") != f"Basic {token}":

@@ -166,7 +166,10 @@ class Collection(SettingsSection):
         description="With recrawl `fresh`: maximum number of fetches of known pages per day.",
     )
     sitemaps: bool = Field(True, description="Read the sitemaps that are listed in robots.txt.")
-    feeds: bool = Field(True, description="Read the RSS and Atom feeds that pages link to.")
+    feeds: bool = Field(
+        True,
+        description="Read the RSS and Atom feeds that pages link to, at most 50 of a host.",
+    )
     feed_urls: tuple[_Address, ...] = Field(
         (), description="Feeds and sitemaps that are always read."
     )

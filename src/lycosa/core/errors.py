@@ -154,7 +154,12 @@ _RETRY = frozenset(
     }
 )
 
-RETRY_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+BUSY_STATUSES = frozenset({429, 502, 503, 504, 508, 509, *range(520, 531)})
+"""HTTP statuses of a host that is overloaded or down. 508 and 509 are those of web hosters for
+exceeded limits, 520 to 530 those of Cloudflare for an unavailable server.
+"""
+
+RETRY_STATUSES = BUSY_STATUSES | {408, 425, 500}
 """HTTP statuses after which another attempt may help (RFC 9110 section 15; RFC 6585 section 4; RFC
 8470).
 """

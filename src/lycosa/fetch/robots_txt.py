@@ -51,7 +51,7 @@ _TOKEN = re.compile(r"[^\s/]+")
 # line ends for Python, and so for protego, but not by the RFC
 _SPLITS_LINES = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # its byte order marks
-_SECONDS = re.compile(r"(\d{1,12}(?:\.\d{0,6})?|\.\d{1,6})(?!\S)")
+_SECONDS = re.compile(r"(\d{1,12}(?:\.\d{0,6})?|\.\d{1,6})(?:s|sec|seconds)?(?!\S)", re.IGNORECASE)
 
 
 def product_token(user_agent: str) -> str:
@@ -241,10 +241,11 @@ class _Groups:
                     after_delay = True
                 if after_delay:
                     delay_agents, after_delay = set(), False
-                agent = self._agent(match[1])
-                agents.add(agent)
-                delay_agents.add(agent)
-                self._rules_by_agent.setdefault(agent, [])
+                for name in match[1].split(","):  # one line for several, against the RFC
+                    agent = self._agent(name.strip())
+                    agents.add(agent)
+                    delay_agents.add(agent)
+                    self._rules_by_agent.setdefault(agent, [])
             elif match := _RULE.fullmatch(text):
                 in_rules = True
                 for agent in agents:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
+from urllib.parse import quote_from_bytes
 
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange
@@ -18,10 +19,15 @@ MAX_CODINGS = 3
 _HEADS = 32
 """Cached heads: each is parsed when the body begins and again when it has ended."""
 
+_ASCII = bytes(range(128))
 _FOLDED = frozenset(" \t")
 _STATUS_LINE = re.compile(
     rb"\s*HTTP/(\d+(?:\.\d+)?)[ \t]+(\d{3})(?!\d)[ \t]*([^\r\n]*)", re.IGNORECASE
 )
+
+_USUAL_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(?:;[^,]*)?", re.ASCII)
+_LIST_ELEMENT = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+', re.DOTALL)
+_MEDIA_TYPE = re.compile(r'\s*"?([^\s;/"]+/[^\s;/"]+)"?[\s;]*(.*)', re.DOTALL)
 
 
 class Headers:
@@ -68,8 +74,9 @@ def parse_head(head: bytes) -> Headers:
     """Read a status line and fields (RFC 9112 sections 4 and 5), with LF or CRLF, folded lines and
     junk lines.
 
-    Bytes are UTF-8 where they are valid UTF-8 (as browsers read Location) and ISO 8859-1 where not.
-    Hot path.
+    Bytes are UTF-8 where they are valid UTF-8 and ISO 8859-1 where not; in Location such bytes are
+    percent-encoded, as in browsers.
+    There is at most one Content-Type. Hot path.
     """
     match = _STATUS_LINE.match(head)
     status = int(match[2]) if match else 0
@@ -100,7 +107,26 @@ def parse_head(head: bytes) -> Headers:
             fields[name] = last = [value]
         else:
             last.append(value)
+    types = fields.get("content-type")
+    if types and (len(types) > 1 or not _USUAL_TYPE.fullmatch(types[0])):
+        fields["content-type"] = [_content_type(types)]
     return Headers(status, _decode(match[3]).strip() if match else "", fields)
+
+
+def _content_type(values: list[str]) -> str:
+    """Return one media type for several, or for one without a semicolon before its charset.
+
+    As in browsers (Fetch, "extract a MIME type") the last valid one counts. One without parameters
+    has those of an equal one before it.
+    """
+    last = parameters = ""
+    for element in _LIST_ELEMENT.findall(",".join(values)):
+        match = _MEDIA_TYPE.match(element)
+        if match and match[1] != "*/*":
+            name = match[1].lower()
+            parameters = match[2].strip() or (parameters if name == last else "")
+            last = name
+    return f"{last}; {parameters}" if parameters else last or values[0]
 
 
 def _value(text: str) -> str:
@@ -113,6 +139,8 @@ def _decode(line: bytes) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:
+        if line[:9].lower() == b"location:":
+            return quote_from_bytes(line, _ASCII)
         return line.decode("latin-1")
 
 

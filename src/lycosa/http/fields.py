@@ -86,7 +86,8 @@ def without_sessions(response_head: bytes) -> bytes:
 RETRY_AFTER_CAP_MS = 7 * 86_400_000
 """Maximum Retry-After (a week)."""
 
-_SECONDS = re.compile(r"(\d{1,12})\d*(?:\.\d*)?", re.ASCII)
+# with the unit that some servers write, and a second value that a proxy has appended
+_SECONDS = re.compile(r"(\d{1,12})\d*(?:\.\d*)?\s*(?:s|sec|seconds)?(?:\s*,.*)?", re.ASCII | re.I)
 
 
 def retry_after_ms(value: str | None, now_ms: int, date: str | None = None) -> int:

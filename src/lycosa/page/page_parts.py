@@ -57,6 +57,7 @@ class PageParts:
     elements: list[FoundElement] = field(default_factory=lambda: [(0, 0, 0)])
     links: list[FoundLink] = field(default_factory=list)
     alternates: list[tuple[str, str]] = field(default_factory=list)  # hreflang, href
+    embedded: list[str] = field(default_factory=list)  # HTML of `srcdoc` and `noframes`, for links
     headings: list[str] = field(default_factory=list)
     headline: str = ""  # first h1
     title: str = ""

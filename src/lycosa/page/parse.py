@@ -13,6 +13,7 @@ from lycosa.page.directory_listing import LISTINGS, read_listing, without_end
 from lycosa.page.encoding import decode
 from lycosa.page.feeds import feed
 from lycosa.page.html.document import read_html, read_tree
+from lycosa.page.html.head import alternate_kind
 from lycosa.page.html.links import (
     base_url,
     first_target,
@@ -68,6 +69,7 @@ class PageSource:
     link_headers: Sequence[str] = ()
     x_robots_tag: Sequence[str] = ()
     content_language: str = ""
+    refresh: str = ""
     options: ParseOptions = DEFAULT_OPTIONS
 
 
@@ -84,6 +86,7 @@ def parse_page(
     link_headers: Sequence[str] = (),
     x_robots_tag: Sequence[str] = (),
     content_language: str = "",
+    refresh: str = "",
     options: ParseOptions = DEFAULT_OPTIONS,
 ) -> Page:
     """Parse one document. Never raises on any bytes; `faults` lists their faults.
@@ -95,10 +98,11 @@ def parse_page(
         link_headers: values of Link headers (RFC 8288): canonical and hreflang alternates are read.
         x_robots_tag: values of X-Robots-Tag headers.
         content_language: the Content-Language header, for documents that declare no language.
+        refresh: the Refresh header, which browsers read like a meta refresh.
         options: name of the crawler in robots directives, and time of the fetch, after which dates
             are ignored.
     """
-    source = PageSource(url, link_headers, x_robots_tag, content_language, options)
+    source = PageSource(url, link_headers, x_robots_tag, content_language, refresh, options)
     form = media.format_of(content_type, payload)
     size = len(payload)
     if form in (MediaFormat.BINARY, MediaFormat.OTHER):
@@ -241,9 +245,9 @@ def _read_links(parts: PageParts, source: PageSource, charset: str) -> _Links:
     """Resolve the links of a document and of its headers."""
     collected, alternates = parts.links, parts.alternates
     has_canonical = parts.has_canonical
-    refresh = parts.meta.get("http-equiv:refresh")
-    if refresh and (target := refresh_target(refresh)):
-        collected.append((LinkKind.REFRESH.value, target, "", ""))
+    for refresh in (source.refresh, parts.meta.get("http-equiv:refresh")):
+        if refresh and (target := refresh_target(refresh)):
+            collected.append((LinkKind.REFRESH.value, target, "", ""))
     for target, parameters in header_links(source.link_headers) if source.link_headers else ():
         if parts.base is not None:  # headers do not depend on it (RFC 8288 section 3.2)
             target = own_target(target, source.url)
@@ -251,9 +255,9 @@ def _read_links(parts: PageParts, source: PageSource, charset: str) -> _Links:
         if "canonical" in relations:
             collected.append((LinkKind.CANONICAL.value, target, " ".join(relations), ""))
             has_canonical = True
-        elif "alternate" in relations:
-            collected.append((LinkKind.ALTERNATE.value, target, " ".join(relations), ""))
-            if parameters.get("hreflang"):
+        elif "alternate" in relations and (kind := alternate_kind(parameters.get("type", ""))):
+            collected.append((kind.value, target, " ".join(relations), ""))
+            if parameters.get("hreflang") and kind is LinkKind.ALTERNATE:
                 alternates.append((parameters["hreflang"], target))
     resolver = LinkResolver(base_url(source.url, parts.base), charset or "utf-8")
     links, refused, cut = resolve_links(collected, resolver, parts.base is not None)

@@ -47,7 +47,10 @@ MAX_HOPS = 5
 MAX_FEEDS = 5
 """Feeds of one page that are read."""
 
-_COUNTED = 10_000  # robots.txt files with counts of indexed sitemaps; then counts restart
+MAX_FEEDS_PER_HOST = 50
+"""Feeds of one host that are read, in one run: many sites have one of comments for each page."""
+
+_COUNTED = 10_000  # robots.txt files and hosts with counts; then counts restart
 
 _FEED_LINK = LinkKind.FEED.value
 _MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -66,6 +69,7 @@ class Discovery:
         self._max_decoded = crawl.config.fetch.max_decoded
         # (collection, robots.txt) -> sitemaps that its indexes led to
         self._indexed: Counter[tuple[str, str]] = Counter()
+        self._feeds: Counter[tuple[str, int]] = Counter()  # (collection, host) -> its feeds
 
     def configured(self) -> None:
         """Admit the configured feeds and sitemaps.
@@ -117,15 +121,19 @@ class Discovery:
         if not assignment.collection.feeds:
             return
         feeds = [target for target, _, _, kind, _ in links if kind == _FEED_LINK]
+        if len(self._feeds) > _COUNTED:
+            self._feeds.clear()
         for target in feeds[:MAX_FEEDS]:
-            if assignment.gate.takes(target):
-                self.admit(
-                    row.collection,
-                    self._crawl.identifier.identify(target),
-                    FEED,
-                    row.id.url,
-                    row.depth,
+            if not assignment.gate.takes(target):
+                continue
+            identity = self._crawl.identifier.identify(target)
+            key = (row.collection, identity.host_key)
+            if self._feeds[key] < MAX_FEEDS_PER_HOST:
+                self._feeds[key] += self.admit(
+                    row.collection, identity, FEED, row.id.url, row.depth
                 )
+            else:
+                assignment.gate.refuse("too_many_feeds")
 
     def read(self, exchange: Exchange, row: UrlRow, visit: Visit) -> None:
         """Apply the entries of a fetched sitemap or feed."""

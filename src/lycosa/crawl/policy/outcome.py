@@ -10,7 +10,7 @@ from enum import StrEnum
 from lycosa.archive.warc.metadata import Revisited
 from lycosa.archive.warc.writer import payload_digest
 from lycosa.core.dataclass import dataclass
-from lycosa.core.errors import RETRY_STATUSES, Exclusion, FetchError
+from lycosa.core.errors import BUSY_STATUSES, RETRY_STATUSES, Exclusion, FetchError
 from lycosa.core.records import Exchange, UrlRow
 from lycosa.http.decode import parse_head
 from lycosa.http.fields import retry_after_ms
@@ -29,9 +29,6 @@ _HOST_DOWN = frozenset(
     }
 )
 """Errors of the host, not of the page: its pause is increased."""
-
-_HOST_BUSY = frozenset({429, 502, 503, 504})
-"""Statuses that increase it too: rate limit, overload, gateway failure."""
 
 _RETRY_AFTER = frozenset({429, 503})
 """Statuses with Retry-After: RFC 9110 section 10.2.3, RFC 6585 section 4."""
@@ -104,7 +101,9 @@ def judge(exchange: Exchange, *, now_ms: int, last_attempt: bool) -> Judgement:
     if 200 <= status < 300 or status == 300:
         return Judgement(FetchOutcome.PAGE)
     if status in RETRY_STATUSES:
-        return Judgement(FetchOutcome.RETRY, reason, host_failed=status in _HOST_BUSY, wait_ms=wait)
+        return Judgement(
+            FetchOutcome.RETRY, reason, host_failed=status in BUSY_STATUSES, wait_ms=wait
+        )
     if 400 <= status < 500:
         return Judgement(FetchOutcome.GONE, reason)
     return Judgement(FetchOutcome.LATER, reason)

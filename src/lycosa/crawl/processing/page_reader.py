@@ -172,6 +172,7 @@ class Reader:
             link_headers=headers.get_all("link"),
             x_robots_tag=headers.get_all("x-robots-tag"),
             content_language=headers.get("content-language") or "",
+            refresh=headers.get("refresh") or "",
             options=options,
         )
 

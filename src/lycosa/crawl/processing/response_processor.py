@@ -184,11 +184,14 @@ class ResponseProcessor:
         return partial(crawl.buffer.unparsed.body, visit.record_id)
 
     def _judge(self, exchange: Exchange, task: Task) -> Judgement:
-        return judge(
+        verdict = judge(
             exchange,
             now_ms=self._clock.now_ms(),
             last_attempt=any(row.fails >= self._retries for row in task.rows),
         )
+        if verdict.outcome is FetchOutcome.UNCHANGED and not all(r.record_id for r in task.rows):
+            return Judgement(FetchOutcome.RETRY, verdict.reason)  # the request had no condition
+        return verdict
 
     def parse(
         self,

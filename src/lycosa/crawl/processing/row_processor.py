@@ -135,6 +135,9 @@ class RowProcessor(CrawlListener):
         if outcome in (FetchOutcome.RETRY, FetchOutcome.LATER):
             self._defer(row, verdict)
             return
+        if outcome is FetchOutcome.REDIRECT and self._needs_cookie(row, visit, headers):
+            self._request_again(row, verdict.reason, 0)
+            return
         visited_before = row.visited_at > 0
         self._interval_ms = visit.fetched_at - row.visited_at
         row.record_visit(visit.fetched_at, gone=outcome is FetchOutcome.GONE)
@@ -269,18 +272,30 @@ class RowProcessor(CrawlListener):
         if target is not None:
             crawl.urls.stop_redirects(target)
 
-    def _defer(self, row: UrlRow, verdict: Judgement) -> None:
-        settings = self.crawl.config.fetch
-        now_ms = self._clock.now_ms()
-        row.record_failure(verdict.reason, now_ms)
-        self.crawl.progress.errors[verdict.reason] += 1
-        more = verdict.outcome is FetchOutcome.RETRY and row.fails <= settings.retries
-        wait = (
-            backoff_ms(settings.retry_wait, row.fails)
-            if more
-            else retry_wait_ms(self._failing, row.fails - self._retries)
+    def _needs_cookie(self, row: UrlRow, visit: Visit, headers: Headers) -> bool:
+        """Return whether a redirect to the same URL may end when its cookies are sent back."""
+        collection = self.crawl.assignments[row.collection].collection
+        return (
+            visit.redirect_to == row.id.url
+            and not row.fails
+            and headers.get("set-cookie") is not None
+            and (collection.cookies or bool(collection.login))
         )
-        wait = max(wait, verdict.wait_ms)
-        row.defer_until(now_ms + max(wait, 1))
+
+    def _defer(self, row: UrlRow, verdict: Judgement) -> None:
+        settings, fails = self.crawl.config.fetch, row.fails + 1
+        self.crawl.progress.errors[verdict.reason] += 1
+        more = verdict.outcome is FetchOutcome.RETRY and fails <= settings.retries
+        wait = (
+            backoff_ms(settings.retry_wait, fails)
+            if more
+            else retry_wait_ms(self._failing, fails - self._retries)
+        )
+        self._request_again(row, verdict.reason, max(wait, verdict.wait_ms))
+
+    def _request_again(self, row: UrlRow, reason: str, wait_ms: int) -> None:
+        now_ms = self._clock.now_ms()
+        row.record_failure(reason, now_ms)
+        row.defer_until(now_ms + max(wait_ms, 1))
         self.crawl.urls.change(row)
         self.crawl.scheduler.heads.wait_for(row)

@@ -11,6 +11,7 @@ import json
 import re
 from html import unescape
 from typing import Any, Final
+from urllib.parse import urljoin
 
 from lycosa.core.patterns import lazy_pattern
 from lycosa.core.records import LinkKind
@@ -92,6 +93,7 @@ class _Reader:
         self.parts = PageParts()
         self._pieces: list[str] = []
         self._depth = 0
+        self._bases: list[tuple[int, str]] = []  # of elements in the root: depth, xml:base
         self._is_feed = False
         self._title_type = "html"
         self._unseen = 0  # depth of an element whose text is not shown
@@ -115,11 +117,13 @@ class _Reader:
             self.parts.set_base(attributes.get("xml:base"))
         if self._field:
             return
+        if self._depth > 1 and "xml:base" in attributes:
+            self._bases.append((self._depth, self._based(attributes["xml:base"])))
         if name not in _INLINE:
             self.close()
         elif name == "a" and attributes.get("href"):
             self._anchors.append((self._depth, len(self.parts.links), len(self._pieces)))
-            self.parts.links.append((LinkKind.A.value, attributes["href"], "", ""))
+            self.parts.links.append((LinkKind.A.value, self._based(attributes["href"]), "", ""))
         if self._is_feed and name in ("title", "guid", "language"):
             self._field, self._attributes = self._depth, attributes
         if self._is_feed and name in _UNSEEN and not self._unseen:
@@ -159,6 +163,8 @@ class _Reader:
             self._end_entry()
         if self._unseen == self._depth:
             self._unseen = 0
+        if self._bases and self._bases[-1][0] == self._depth:
+            self._bases.pop()
         self._depth -= 1
 
     def _end_line(self, tag: str, name: str, text: str) -> None:
@@ -247,11 +253,22 @@ class _Reader:
     def _link(self, kind: LinkKind, href: str, rel: str) -> None:
         if self._in_entry and kind is LinkKind.A and not self._unseen:
             self._entry_links.append(len(self.parts.links))
-        self.parts.links.append((kind.value, href, rel, ""))
+        self.parts.links.append((kind.value, self._based(href), rel, ""))
+
+    def _based(self, href: str) -> str:
+        """Return a reference relative to the base of the document, from one to the innermost."""
+        try:
+            return urljoin(self._bases[-1][1], href) if self._bases else href
+        except ValueError:  # no valid host
+            return href
 
     def _markup(self, text: str) -> None:
         if self._unseen:
             return
         inner = read_fragment(text)
         self.parts.lines += inner.lines
-        self.parts.links += [link for link in inner.links if link[0] == LinkKind.A]
+        self.parts.links += [
+            (kind, self._based(href), rel, anchor)
+            for kind, href, rel, anchor in inner.links
+            if kind == LinkKind.A
+        ]

@@ -27,6 +27,7 @@ from lycosa.page.feeds.xml_events import (
     local_name,
     prefix_of,
     read_events,
+    without_preamble,
 )
 from lycosa.page.media import HEADER_LENGTH, is_binary
 from lycosa.url.normalise import MAX_URL_LENGTH, LinkResolver
@@ -158,13 +159,13 @@ def read_sitemap(
     decoded = decode(data, content_type)
     faults += decoded.faults
     entries = _Entries(limit)
-    first = decoded.data.lstrip()[:1]
-    if first == b"{":
-        kind = _read_json(decoded.data, resolver, entries)
-    elif first != b"<":
-        kind = _read_text(decoded.data, resolver, entries)
+    data = without_preamble(decoded.data).lstrip()
+    if data[:1] == b"{":
+        kind = _read_json(data, resolver, entries)
+    elif data[:1] != b"<":
+        kind = _read_text(data, resolver, entries)
     else:
-        reader, xml_faults = read_events(decoded.data, lambda: _Reader(resolver, limit))
+        reader, xml_faults = read_events(data, lambda: _Reader(resolver, limit))
         kind, entries = reader.kind, reader.entries
         if kind is SitemapKind.NONE:
             xml_faults = [name for name in xml_faults if name == FAULT_ENTITIES]

@@ -1,8 +1,9 @@
 """XML as events for readers of a few elements (sitemaps, feeds).
 
 expat parses it: no tree, no external entities, and a declared entity ends the parsing, so nothing
-is expanded. Common mistakes of hand-made XML (a bare `&` in an address, entities of HTML, control
-characters) are repaired once; of XML that is still broken the part before the fault is read.
+is expanded. Common mistakes of hand-made XML (a bare `&` in an address, `<` before a number,
+entities of HTML, control characters, a warning of a script before the XML declaration) are repaired
+once; of XML that is still broken the part before the fault is read.
 """
 
 from __future__ import annotations
@@ -26,14 +27,16 @@ MAX_ELEMENTS = 2_000_000
 work.
 """
 
-_MAX_MENDED = 16 * 2**20  # bytes, and as many `&` as follow: mending is for hand-made files
-_MAX_AMPERSANDS = 1_000_000
+_MAX_MENDED = 16 * 2**20  # bytes: mending is for hand-made files
+_MAX_MISTAKES = 1_000_000  # of `&` and of `<` that begin no tag
+_MAX_PREAMBLE = 4_096  # bytes
 
 _MENDABLE = lazy_pattern(
-    rb"<!\[CDATA\[(?:.*?\]\]>|.*)|&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}"
+    rb"<!\[CDATA\[(?:.*?\]\]>|.*)|<(?=[ =0-9])|&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}"
     rb"|#x[0-9A-Fa-f]{1,6});)(?:([A-Za-z][A-Za-z0-9]{1,31});)?",
     re.DOTALL,
 )
+_MISTAKES = (b"&", *(b"<%c" % byte for byte in b" =0123456789"))
 _CONTROLS = bytes([*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20)])
 
 
@@ -68,12 +71,18 @@ def read_events(data: bytes, new_reader: Callable[[], R]) -> tuple[R, list[str]]
     reader, fault = _read(data, new_reader())
     if fault != FAULT_XML:
         return reader, [fault] if fault else []
-    if len(data) > _MAX_MENDED or data.count(b"&") > _MAX_AMPERSANDS:
+    if len(data) > _MAX_MENDED or sum(map(data.count, _MISTAKES)) > _MAX_MISTAKES:
         return reader, [FAULT_XML]
-    mended = _MENDABLE.sub(_escape_reference, data.translate(None, _CONTROLS))
+    mended = _MENDABLE.sub(_escape_reference, without_preamble(data).translate(None, _CONTROLS))
     if mended != data:
         reader, fault = _read(mended, new_reader())
     return reader, [FAULT_XML] if fault in ("", FAULT_XML) else [FAULT_XML, fault]
+
+
+def without_preamble(data: bytes) -> bytes:
+    """Return a document without the text before its XML declaration."""
+    start = data.find(b"<?xml ", 0, _MAX_PREAMBLE)
+    return data[start:] if start > 0 and b"<![CDATA[" not in data[:start] else data
 
 
 def _read(data: bytes, reader: R) -> tuple[R, str]:
@@ -129,7 +138,7 @@ def _refuse_entity(*_: object) -> None:
 def _escape_reference(match: re.Match[bytes]) -> bytes:
     reference = match[0]
     if reference.startswith(b"<"):
-        return reference
+        return b"&lt;" if reference == b"<" else reference
     name = match[1]
     if name is None:
         return b"&amp;" + reference[1:]

@@ -14,6 +14,7 @@ from lycosa.page.html.walk import walk
 from lycosa.page.page_parts import PageParts
 
 _PRE, _NOSCRIPT = TAG["pre"], TAG["noscript"]
+_WHOLE = frozenset({TAG["html"], TAG["body"]})
 _MARKED = (
     '[hidden],[style*="display" i],pre:has(a,img,br),noscript,[itemscope],[typeof]'
     ",.katex-mathml+.katex-html"  # shows a formula of MathML once more
@@ -97,6 +98,10 @@ def _walk(markup: bytes, data: bytes, marked: bool) -> PageParts:
         nodes = _mark_nodes(root)
         parts = rich_walk(root, nodes) if marked else walk(root, nodes)
         parts.set_language(_language(root) or _language(tree.body))
+        if parts.embedded:  # parsed at once, and not what is embedded in it: time is bounded
+            embedded = parse_html("\n".join(parts.embedded))[0].root
+            if embedded is not None:
+                parts.links += walk(embedded, MarkedNodes()).links
         parts.set_document(root, data, has_items=nodes.has_items)
     parts.faults.extend(faults)
     return parts
@@ -160,6 +165,8 @@ def _mark_nodes(root: Node) -> MarkedNodes:
             linked.append(node.mem_id)
         elif node.tag_id == _NOSCRIPT:
             noscript_length += len(node.text())
+        elif node.tag_id in _WHOLE:
+            pass  # a script will show the page
         elif is_hidden(attributes) or attributes.get("class") == "katex-html":
             hidden.append(node.mem_id)
     shows_noscript = noscript_length >= MIN_NOSCRIPT and _is_script_shell(root, noscript_length)

@@ -10,6 +10,7 @@ from lycosa.core.records import LinkKind
 from lycosa.page.html.lines import rel_tokens
 from lycosa.page.html.tree import TAG, Node
 from lycosa.page.page_parts import ANCHOR_LENGTH, FoundLink, PageParts, fold
+from lycosa.url.file_types import unindexable_type
 
 _MAX_TIMES = 20
 _MAX_META = 1_000
@@ -18,6 +19,7 @@ _META, _LINK, _BASE, _AREA, _FRAME, _OBJECT = (
     TAG[name] for name in ("meta", "link", "base", "area", "frame", "object")
 )
 _FRAMES = frozenset({_FRAME, _OBJECT, TAG["iframe"], TAG["embed"]})
+_NOFRAMES = TAG["noframes"]
 _SCRIPT, _TITLE, _TIME = (TAG[name] for name in ("script", "title", "time"))
 _REQUISITES = frozenset(
     {
@@ -38,7 +40,6 @@ _FEED_TYPES = frozenset(
         "application/atom+xml",
         "application/rdf+xml",
         "application/feed+json",
-        "application/json",
         "text/xml",
     }
 )
@@ -83,7 +84,10 @@ def read_special(node: Node, tag: int, parts: PageParts, hidden: bool) -> bool:
                     _short(attributes.get("alt")),
                 )
             )
+    elif tag == _NOFRAMES:
+        parts.embedded.append(node.text())
     elif tag in _FRAMES:
+        parts.embedded.extend(filter(None, (attributes.get("srcdoc"),)))
         source = attributes.get("data" if tag == _OBJECT else "src")
         if source:
             kind = LinkKind.FRAME if tag == _FRAME else LinkKind.IFRAME
@@ -120,6 +124,8 @@ def _read_meta(attributes: dict[str, str | None], parts: PageParts) -> None:
     if content is None or len(parts.meta) >= _MAX_META:
         return
     name, declared = attributes.get("name"), attributes.get("property")
+    if content and (pragma := attributes.get("http-equiv")):
+        parts.meta.setdefault("http-equiv:" + pragma.strip().lower(), content)
     if declared:
         declared = declared.strip().lower()
         parts.properties.append((declared, content))
@@ -130,13 +136,9 @@ def _read_meta(attributes: dict[str, str | None], parts: PageParts) -> None:
         name = declared
     else:
         name = attributes.get("itemprop")
-        if name:
-            name = name.strip().lower()
-        else:
-            name = attributes.get("http-equiv")
-            if not name:
-                return
-            name = "http-equiv:" + name.strip().lower()
+        if not name:
+            return
+        name = name.strip().lower()
     if name not in parts.meta:
         parts.meta[name] = content
     if declared and declared not in parts.meta:
@@ -153,13 +155,22 @@ def _read_link(attributes: dict[str, str | None], parts: PageParts) -> None:
     elif relation is LinkKind.CANONICAL:
         parts.add_canonical(href, rel)
     elif relation is LinkKind.ALTERNATE:
-        media_type = (attributes.get("type") or "").partition(";")[0].strip().lower()
-        feed = media_type in _FEED_TYPES
-        kind = LinkKind.FEED if feed else LinkKind.ALTERNATE
-        parts.links.append((kind.value, href, rel, _short(attributes.get("title"))))
+        kind = alternate_kind(attributes.get("type") or "")
+        if kind is not None:
+            parts.links.append((kind.value, href, rel, _short(attributes.get("title"))))
         language = attributes.get("hreflang")
-        if language and not feed:
+        if language and kind is LinkKind.ALTERNATE:
             parts.alternates.append((language.strip(), href))
+
+
+def alternate_kind(media_type: str) -> LinkKind | None:
+    """Return the kind of a link to an alternate of this type; None: it is no page and no feed.
+
+    Many pages have some of `application/json` or `text/xml+oembed` for programs.
+    """
+    if media_type.partition(";")[0].strip().lower() in _FEED_TYPES:
+        return LinkKind.FEED
+    return None if unindexable_type(media_type) else LinkKind.ALTERNATE
 
 
 @functools.lru_cache(maxsize=1024)

@@ -79,7 +79,7 @@ def resolve_links(
     page_links: Sequence[FoundLink], resolver: LinkResolver, page_has_base: bool
 ) -> Links:
     """Make records of a page's links, in document order; of equal ones (target, kind, anchor) the
-    first stays.
+    first stays, without `nofollow` if another has none.
 
     A reference to the page itself (`#top`) is no link. Hot path: 50 to 300 links a page.
     """
@@ -102,7 +102,10 @@ def resolve_links(
         if type(target) is Refusal:
             refused[target.value] = refused.get(target.value, 0) + 1
             continue
-        if see((target, kind, anchor), position) != position:  # one look: hashing costs most
+        earlier = see((target, kind, anchor), position)  # one look: hashing costs most
+        if earlier != position:
+            if "nofollow" in links[earlier].rel and "nofollow" not in rel:
+                links[earlier] = links[earlier]._replace(rel=rel)
             continue
         if position == MAX_LINKS:
             return Links(links, refused, True)

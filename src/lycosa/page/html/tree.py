@@ -45,7 +45,7 @@ _MARKUP = "b code del em i input kbd math s samp span strong tt"
 _parser, _ = parse_html("")
 TAG: Final = {
     name: _parser.create_node(name).tag_id
-    for name in f"{_BLOCKS} {_CELLS} {_SPECIAL} {_MARKUP}".split()
+    for name in f"{_BLOCKS} {_CELLS} {_SPECIAL} {_MARKUP} body".split()
 }
 """Name -> tag id of lexbor; the numbers change between its releases."""
 
@@ -59,6 +59,6 @@ ITEMS: Final = _ids("li tr dt dd option optgroup hr legend thead tbody tfoot col
 # their content is not part of the article
 AWAY_TAGS: Final = _ids("nav aside footer form menu dialog button")
 # nothing of interest in them; the readings of ruby would split the words that they are above
-UNSEEN: Final = _ids("style template select textarea datalist noframes noembed rt rp")
+UNSEEN: Final = _ids("style template select textarea datalist noembed rt rp")
 # their text is not shown, their links are links
 UNSEEN_BUT_LINKED: Final = _ids("svg audio video")
