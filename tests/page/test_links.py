@@ -318,7 +318,7 @@ def test_refreshes_of_a_header_and_of_an_element_with_a_name() -> None:
     body = b'<base href=/b/><meta name=x http-equiv=Refresh content="0;url=y">'
     headers = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nRefresh: 0;url=x\r\n\r\n"
     exchange = Exchange(URL, "page", 0, 0, response_head=headers, body=body)
-    page = Reader(1 << 20, "lycosa")(exchange, parse_head(headers)).page
+    page = Reader(1 << 20, "lycosa")(exchange).page
     assert page is not None
     assert [(link.kind, link.target) for link in page.links] == [
         ("refresh", "http://www.example.org/b/x"),

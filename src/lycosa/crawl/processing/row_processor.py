@@ -31,6 +31,7 @@ from lycosa.frontier.recrawl.change_rate import (
 )
 from lycosa.frontier.recrawl.change_rate import observe as observe_change
 from lycosa.frontier.recrawl.due import RecrawlRules, retry_wait_ms
+from lycosa.http.decode import parse_head
 from lycosa.page.documents.sink import FAULTS
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.url.file_types import READ_TYPES
@@ -135,7 +136,7 @@ class RowProcessor(CrawlListener):
         if outcome in (FetchOutcome.RETRY, FetchOutcome.LATER):
             self._defer(row, verdict)
             return
-        if outcome is FetchOutcome.REDIRECT and self._needs_cookie(row, visit, headers):
+        if outcome is FetchOutcome.REDIRECT and self._needs_cookie(row, visit, exchange):
             self._request_again(row, verdict.reason, 0)
             return
         visited_before = row.visited_at > 0
@@ -272,13 +273,13 @@ class RowProcessor(CrawlListener):
         if target is not None:
             crawl.urls.stop_redirects(target)
 
-    def _needs_cookie(self, row: UrlRow, visit: Visit, headers: Headers) -> bool:
+    def _needs_cookie(self, row: UrlRow, visit: Visit, exchange: Exchange) -> bool:
         """Return whether a redirect to the same URL may end when its cookies are sent back."""
         collection = self.crawl.assignments[row.collection].collection
         return (
             visit.redirect_to == row.id.url
             and not row.fails
-            and headers.get("set-cookie") is not None
+            and parse_head(exchange.response_head).get("set-cookie") is not None
             and (collection.cookies or bool(collection.login))
         )
 
