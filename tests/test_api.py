@@ -355,6 +355,7 @@ def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
         lambda ws: ws.sites.audit(None),
         lambda ws: ws.sites.audit("127.0.4.3", large_bytes="1MB"),
         lambda ws: ws.sql(None),
+        lambda ws: ws.sql("select '\ud800'"),
         lambda ws: ws.export.library("xml", "out", language="english"),
         lambda ws: ws.export.warc("out", language="english"),
         lambda ws: ws.export.chunks("out", ChunkOptions(max_tokens="200")),  # type: ignore[arg-type]

@@ -61,10 +61,9 @@ def command(where: InWorkspace, pages: PageFilter, options: TermOptions) -> Outp
             f"{term.total:>9,}  {term.recent:>8,}"
         )
         lines.append(line + (f"  {term.surprise:>8,.1f}" if options.rising else ""))
-    summary = (
-        f"{number_of(report.pages, 'page')}, {report.recent_pages:,} of them recent (since "
-        f"{report.recent_since[:10]})"
-    )
+    summary = number_of(report.pages, "page")
+    if report.pages:
+        summary += f", {report.recent_pages:,} of them recent (since {report.recent_since[:10]})"
     if report.missed:
         summary += (
             f"\ntoo many words to count: some words on up to {number_of(report.missed, 'page')} "
@@ -77,7 +76,7 @@ def command(where: InWorkspace, pages: PageFilter, options: TermOptions) -> Outp
 def _reason(report: TermsReport, options: TermOptions) -> str:
     """Return why the list is empty."""
     if not report.pages:
-        return "no page matches"
+        return "no page matches: crawl with `lycosa crawl URL`, or choose other filters"
     if not options.rising:
         return "no words besides stop words: --all includes them"
     if report.pages == report.recent_pages:

@@ -219,7 +219,7 @@ class LiveTables:
             raise WorkspaceError(
                 f"a table file is missing: {_first_line(error)}; run `lycosa check`"
             ) from None
-        except pl.exceptions.PolarsError as error:
+        except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:
             raise UsageError(
                 f"the SQL query failed: {_first_line(error)}; {_names_hint(query, tables)}"
             ) from None
