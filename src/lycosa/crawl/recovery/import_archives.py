@@ -114,7 +114,7 @@ class Importer:
     def take(self, name: str, captures: Iterable[ImportedCapture]) -> None:
         """Import the captures of one file.
 
-        If the file is damaged, the captures before the damage are imported, and the report has the
+        If the file is damaged, the captures that can be read are imported, and the report has the
         error.
 
         Raises:
