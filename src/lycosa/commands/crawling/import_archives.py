@@ -154,6 +154,7 @@ def _import(
     report = importer.report
     for path, captures in sources.captures(report):
         importer.take(str(path), captures)
+    importer.finish()
     worker.commit_now()
     return report
 
