@@ -351,16 +351,14 @@ class Importer:
             row = self._row(identity, stored) if kind == VisitKind.PAGE else None
             revisit_of = _same_url(capture, row, identity.url) if capture.status else None
             if revisit_of is None:
-                place = next(
-                    (places[key] for key in _names(capture.revisit) if key in places), None
-                )
-                if place is None and not last and len(self._unresolved) < _LATER_KEPT:
+                matches = [places[name] for name in _names(capture.revisit) if name in places]
+                if not matches and not last and len(self._unresolved) < _LATER_KEPT:
                     self._unresolved.append(capture)
                     continue
-                if place is None or not self._resolve(capture, place, row):
+                if not matches or not self._resolve(capture, matches[0], row):
                     self._leave_out("revisit_without_original")
                     continue
-                revisit_of = place.revisited if capture.revisit is not None else None
+                revisit_of = matches[0].revisited if capture.revisit is not None else None
             self._absorb(capture, identity, kind, stored, revisit_of)
             self._commit_if_due()
 
@@ -370,11 +368,8 @@ class Importer:
         One of status 304 stays a revisit: it is an older version of its own URL.
         """
         if capture.status == 304:
-            return (
-                row is not None
-                and row.id.url == place.revisited.url
-                and row.visited_at >= capture.fetched_at
-            )
+            at = capture.fetched_at
+            return row is not None and row.id.url == place.revisited.url and row.visited_at >= at
         original = read_response(self._locate(place.file), place.offset, place.length)
         if not original.head or original.headers.get("warc-type") not in ("response", "resource"):
             return False
