@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import re
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -117,6 +119,29 @@ def test_last_capture_before_damage_is_kept(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("difference", [-100, 100, 100_000])
+@pytest.mark.parametrize("gzipped", [True, False])
+def test_a_record_with_a_wrong_length_is_left_out(
+    gzipped: bool, difference: int, tmp_path: Path
+) -> None:
+    parts = [b"WARC/1.1" + part for part in warc().split(b"WARC/1.1")[1:]]
+    [second] = (
+        number
+        for number, part in enumerate(parts)
+        if b"WARC-Type: response" in part and f"{ANSWERS[1].url}\r\n".encode() in part
+    )
+    length = re.search(rb"Content-Length: (\d+)\r\n\r\nHTTP", parts[second])
+    assert length is not None
+    wrong = b"Content-Length: %d" % (int(length[1]) + difference)
+    parts[second] = parts[second].replace(b"Content-Length: " + length[1], wrong, 1)
+    path = tmp_path / "wrong.warc"
+    path.write_bytes(b"".join(gzip.compress(part) if gzipped else part for part in parts))
+    captures, message = until_damage(path)
+    urls = [answer.url for answer in ANSWERS]
+    assert [each.url for each in captures] == [urls[0], *(urls[2:] if gzipped else [])]
+    assert "offset" in message
+
+
 def test_segments_of_a_record_are_counted_and_not_read_as_captures(tmp_path: Path) -> None:
     first = warc((ANSWERS[0],)).replace(b"WARC-Date", b"WARC-Segment-Number: 1\r\nWARC-Date")
     second = first.replace(b"Number: 1", b"Number: 2").replace(b": response", b": continuation")
@@ -203,6 +228,9 @@ def test_overlong_lengths_are_errors_and_padding_is_ignored(tmp_path: Path) -> N
     )
     captures, damage = until_damage(path)
     assert (len(captures), "expected an ARC record" in damage) == (len(ANSWERS), True)
+    path.write_bytes(warc() + bytes(100_000))
+    captures, damage = until_damage(path)
+    assert (len(captures), bool(damage)) == (len(ANSWERS), True)
     path.write_bytes(warc(gzipped=True) + bytes(100_000))  # padding of a tape
     assert len(read(path)[0]) == len(ANSWERS)
     path.write_bytes(warc(gzipped=True) + bytes(100_000) + warc(gzipped=True))

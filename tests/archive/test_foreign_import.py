@@ -14,7 +14,7 @@ import pytest
 from warcio.statusandheaders import StatusAndHeaders
 
 import lycosa
-from lycosa.archive.warc.reader import read_exchanges
+from lycosa.archive.warc.reader import read_exchanges, read_response
 from lycosa.archive.warc.record import PROFILE_IDENTICAL, PROFILE_NOT_MODIFIED
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.commands.crawling.import_archives import ImportOptions, import_files
@@ -237,6 +237,40 @@ def test_revisits_without_a_head_are_versions(tmp_path: Path) -> None:
     assert visits["http_status"].to_list() == [200, 304, 200]
     assert visits["changed"].to_list() == [True, False, False]
     assert import_paths(root, path).already_there == 7
+    assert_valid(root)
+
+
+def test_not_modified_refers_to_the_capture_of_its_time(tmp_path: Path) -> None:
+    url, old, new, root = f"{HOST}/", tmp_path / "old.warc", tmp_path / "new.warc", tmp_path / "w"
+    output = io.BytesIO()
+    write_revisit(
+        Writer(output, gzip=False), url, url, "2026-11-22T11:00:00Z", b"",
+        profile=PROFILE_NOT_MODIFIED,
+    )  # fmt: skip
+    old.write_bytes(warc() + output.getvalue())
+    new.write_bytes(warc((Answer(url, html("A new start")),), date="2026-12-01T00:00:00Z"))
+    import_paths(root, new)
+    assert import_paths(root, old).imported == len(ANSWERS) + 1
+    captures = rows(root, "visits").filter(pl.col("url") == url).sort("fetched_at")
+    assert captures["http_status"].to_list() == [200, 304, 200]
+    assert captures["digest"][1] == captures["digest"][0] != captures["digest"][2]
+    file, offset = captures["warc_file"][1], captures["warc_offset"][1]
+    record = read_response(root / file, offset, captures["warc_length"][1])
+    assert record.headers["warc-refers-to"] == f"<{captures['record_id'][0]}>"
+    assert_valid(root)
+
+
+def test_originals_may_be_in_later_files(tmp_path: Path) -> None:
+    output, root = io.BytesIO(), tmp_path / "w"
+    writer, url, body = Writer(output, gzip=True), f"{HOST}/eyes", ANSWERS[1].body
+    for day, profile in (("22", PROFILE_NOT_MODIFIED), ("23", PROFILE_IDENTICAL)):
+        write_revisit(writer, url, url, f"2026-11-{day}T11:00:00Z", body, profile=profile)
+    write_revisit(writer, f"{HOST}/eyes-too", url, "2026-11-21T11:00:01Z", body)
+    (tmp_path / "a.warc.gz").write_bytes(output.getvalue())
+    (tmp_path / "b.warc.gz").write_bytes(warc(gzipped=True))
+    report = import_paths(root, tmp_path / "a.warc.gz", tmp_path / "b.warc.gz")
+    assert (report.imported, report.left_out) == (len(ANSWERS) + 3, {})
+    assert titles(root) == {**PAGES, f"{HOST}/eyes-too": "Compound eyes"}
     assert_valid(root)
 
 

@@ -7,7 +7,6 @@ import pytest
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Exchange, Page
 from lycosa.crawl.processing.page_reader import Reader
-from lycosa.http.decode import parse_head
 from lycosa.page.html.links import MAX_LINKS, header_links, refresh_target, resolve_links
 from lycosa.page.parse import FAULT_ANCHOR_CUT, FAULT_LINKS_CUT, parse_page
 from lycosa.url.normalise import LinkResolver

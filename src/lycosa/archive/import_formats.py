@@ -1,6 +1,6 @@
 """Reads captures from archives of other programs: WARC, WACZ and ARC, all as `ImportedCapture`.
 
-A torn or damaged file yields the captures before the damage, then an error with the offset.
+A torn or damaged file yields the captures that can be read, then an error with the offset.
 """
 
 from __future__ import annotations
@@ -18,9 +18,16 @@ from pathlib import Path
 from typing import Any
 from zlib import error as ZlibError
 
-from lycosa.archive.gzip_stream import Inflated, inflated, opened
+from lycosa.archive.gzip_stream import (
+    FIELDS_LIMIT,
+    LENGTH,
+    Inflated,
+    WarcRecord,
+    inflated,
+    opened,
+    warc_records,
+)
 from lycosa.archive.warc import metadata
-from lycosa.archive.warc.members import parse_fields
 from lycosa.archive.warc.record import sha1_digest
 from lycosa.core.errors import ArchiveError
 from lycosa.core.records import Exchange, Visit
@@ -31,16 +38,12 @@ NAMESPACE = uuid.UUID("5c1f3a0e-2d0b-5d0c-9a33-6f0e8a4e5b21")
 recognises them.
 """
 
-_FIELDS_LIMIT = 1 << 16
-_MAX_FIELDS = 500
 _REQUESTS_KEPT = 64  # requests before their responses
 _REQUEST_LIMIT = 1 << 16
-_METADATA_LIMIT = 1 << 24
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _LINE_END = re.compile(rb"\r?\n")
 _CHUNKED = re.compile(rb"^transfer-encoding:(?=[^\r\n]*chunked)", re.IGNORECASE | re.MULTILINE)
 _STATUS = re.compile(rb"HTTP/([0-9.]+)[ \t]+(\d{3})", re.IGNORECASE)
-_LENGTH = re.compile(r"[0-9]{1,18}")
 _ZIP = b"PK\x03\x04"  # the end of a ZIP file may also be that of a WARC file with it as last body
 # RuntimeError: encrypted, or a method unknown
 _ZIP_FAULTS = (zipfile.BadZipFile, ZlibError, LZMAError, EOFError, RuntimeError, OSError)
@@ -212,64 +215,6 @@ def _captures(source: Inflated, limit: int, others: Counter[str]) -> Iterator[Im
         )
 
 
-@dataclass(slots=True)
-class _Record:
-    """One WARC record. `headers` in lower case, the first of equal names counts; `whole`: nothing
-    was cut off its block.
-    """
-
-    headers: dict[str, str]
-    block: bytes
-    whole: bool
-
-    def uri(self, name: str) -> str:
-        """Return the URI in a field, without the angle brackets that wget writes."""
-        return self.headers.get(name, "").strip("<> ")
-
-
-def _records(source: Inflated, limit: int) -> Iterator[_Record]:
-    while True:
-        line = source.line(_FIELDS_LIMIT)
-        if not line:
-            return
-        if not line.strip():
-            continue
-        if not line.startswith(b"WARC/"):
-            raise ArchiveError(
-                f"{source.name}: expected a WARC record at uncompressed offset "
-                f"{source.position}, found {line[:32]!r}"
-            )
-        headers = _fields(source)
-        length = headers.get("content-length", "")
-        if not _LENGTH.fullmatch(length):
-            raise ArchiveError(
-                f"{source.name}: the record at uncompressed offset "
-                f"{source.position} has no Content-Length"
-            )
-        shortest = min(
-            int(length),
-            limit
-            if headers.get("warc-type") in ("response", "resource", "revisit")
-            else _METADATA_LIMIT,
-        )
-        block = source.exactly(shortest)
-        source.skip(int(length) - shortest)
-        yield _Record(headers, block, shortest == int(length))
-
-
-def _fields(source: Inflated) -> dict[str, str]:
-    lines: list[str] = []
-    for _ in range(_MAX_FIELDS):
-        line = source.line(_FIELDS_LIMIT).decode("utf-8", "replace")
-        if not line.strip():
-            return parse_fields(lines)
-        lines.append(line)
-    raise ArchiveError(
-        f"{source.name}: the record at uncompressed offset {source.position} has "
-        f"more than {_MAX_FIELDS} header fields"
-    )
-
-
 def _warc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[ImportedCapture]:
     """Yield captures. A request may precede its response (wget) or follow it; metadata records of
     this program follow both.
@@ -278,7 +223,7 @@ def _warc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[Import
     requests: OrderedDict[str, bytes] = OrderedDict()
     is_ours = False
     try:
-        for record in _records(source, limit):
+        for record in warc_records(source, limit):
             kind = record.headers.get("warc-type", "").lower()
             about = record.uri("warc-concurrent-to")
             if "warc-segment-number" in record.headers:  # WARC/1.1 section 7: mostly in other files
@@ -323,7 +268,7 @@ def _warc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[Import
         yield held
 
 
-def _answer(kind: str, record: _Record, others: Counter[str]) -> ImportedCapture | None:
+def _answer(kind: str, record: WarcRecord, others: Counter[str]) -> ImportedCapture | None:
     url = record.uri("warc-target-uri")
     content_type = record.headers.get("content-type", "")
     if not url.lower().startswith(("http://", "https://", "ftp://", "gopher://")):
@@ -393,13 +338,13 @@ def _read_arc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[Im
     Raises:
         ArchiveError: a record does not start with such a line.
     """
-    while line := source.line(_FIELDS_LIMIT):
+    while line := source.line(FIELDS_LIMIT):
         if not line.strip():
             continue
         # From the right: URLs in old files contain spaces. Version 2 has ten fields, version 1
         # five; both end in the length.
         fields = line.decode("utf-8", "replace").split()
-        if len(fields) < 5 or not _LENGTH.fullmatch(fields[-1]):
+        if len(fields) < 5 or not LENGTH.fullmatch(fields[-1]):
             raise ArchiveError(
                 f"{source.name}: expected an ARC record at uncompressed offset "
                 f"{source.position}, found {line[:40]!r}"

@@ -80,6 +80,6 @@ def command(
     if report.damaged:
         messages = "\n".join(report.damaged.values())
         raise WorkError(
-            f"{messages}\ncaptures before the damage are imported; repair the file and run the "
+            f"{messages}\nthe captures that can be read are imported; repair the file and run the "
             "command again (nothing is imported twice)"
         )

@@ -156,6 +156,7 @@ def _import(
     report = importer.report
     for path, captures in sources.captures(report):
         importer.take(str(path), captures)
+    importer.finish()
     worker.commits.now()
     return report
 

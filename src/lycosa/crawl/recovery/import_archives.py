@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import polars as pl
 from cachetools import FIFOCache
@@ -36,7 +37,7 @@ _CHUNK_CAPTURES = 500
 _CHUNK_BYTES = 16 * 2**20
 _RECENT_IDS = 50_000  # record IDs that may not be in the tables yet: more than two batches
 _REDIRECTS_KEPT = 10_000
-_LATER_KEPT = 20_000  # revisits that wait for the end of a file, to look up their originals
+_LATER_KEPT = 20_000  # revisits that wait for the end of a file or of all files
 
 
 @dataclass(slots=True)
@@ -79,6 +80,15 @@ class _StoredRows:
     rows: dict[int, UrlRow]
 
 
+class _Place(NamedTuple):
+    """The location of an original, and its capture."""
+
+    file: str
+    offset: int
+    length: int
+    revisited: Revisited
+
+
 class Importer:
     """Imports captures into one collection of a crawl with loaded tables.
 
@@ -110,11 +120,12 @@ class Importer:
         # targets of redirects outside the scope
         self._redirected: FIFOCache[str, Provenance] = FIFOCache(_REDIRECTS_KEPT)
         self._deferred: list[ImportedCapture] = []
+        self._unresolved: list[ImportedCapture] = []  # originals may be in later files
 
     def take(self, name: str, captures: Iterable[ImportedCapture]) -> None:
         """Import the captures of one file.
 
-        If the file is damaged, the captures before the damage are imported, and the report has the
+        If the file is damaged, the captures that can be read are imported, and the report has the
         error.
 
         Raises:
@@ -137,6 +148,11 @@ class Importer:
         finally:
             self._chunk(chunk)
             self._revisits()
+
+    def finish(self) -> None:
+        """Import the revisits whose originals were in later files."""
+        self._deferred, self._unresolved = self._unresolved, []
+        self._revisits(last=True)
 
     # -- a chunk
     # ------------------------------------------------------------
@@ -313,10 +329,11 @@ class Importer:
     # -- revisits
     # ------------------------------------------------------------
 
-    def _revisits(self) -> None:
-        """Process the deferred revisits, of another URL or of an older capture.
+    def _revisits(self, *, last: bool = False) -> None:
+        """Process the deferred revisits: of another URL, of an older capture, or without a head.
 
-        They become complete captures, with the bodies of their originals.
+        They become complete captures, with the bodies of their originals; those of status 304
+        remain revisits.
         """
         later, self._deferred = self._deferred, []
         if not later:
@@ -329,25 +346,41 @@ class Importer:
             if capture.record_id in stored.ids or capture.record_id in self._recent:
                 self.report.count_repeated()
                 continue
-            place = next((places[key] for key in _names(capture.revisit) if key in places), None)
-            if place is None or capture.status == 304:
-                self._leave_out("revisit_without_original")
-                continue
-            file, offset, length = place
-            original = read_response(self._locate(file), offset, length)
-            if not original.head or original.headers.get("warc-type") not in (
-                "response",
-                "resource",
-            ):
-                self._leave_out("revisit_without_original")
-                continue
-            capture.complete(original.head, original.body)
             identity = self._gate.identify(capture.url)
-            self._absorb(capture, identity, _kind(capture, identity.url), stored, None)
+            kind = _kind(capture, identity.url)
+            row = self._row(identity, stored) if kind == VisitKind.PAGE else None
+            revisit_of = _same_url(capture, row, identity.url) if capture.status else None
+            if revisit_of is None:
+                matches = [places[name] for name in _names(capture.revisit) if name in places]
+                if not matches and not last and len(self._unresolved) < _LATER_KEPT:
+                    self._unresolved.append(capture)
+                    continue
+                if not matches or not self._resolve(capture, matches[0], row):
+                    self._leave_out("revisit_without_original")
+                    continue
+                revisit_of = matches[0].revisited if capture.revisit is not None else None
+            self._absorb(capture, identity, kind, stored, revisit_of)
             self._commit_if_due()
 
-    def _places(self, originals: list[Revisited]) -> dict[str, tuple[str, int, int]]:
-        """Return the locations of committed originals, by the names of `_names`."""
+    def _resolve(self, capture: ImportedCapture, place: _Place, row: UrlRow | None) -> bool:
+        """Complete a revisit with its original; return whether that is possible.
+
+        One of status 304 stays a revisit: it is an older version of its own URL.
+        """
+        if capture.status == 304:
+            at = capture.fetched_at
+            return row is not None and row.id.url == place.revisited.url and row.visited_at >= at
+        original = read_response(self._locate(place.file), place.offset, place.length)
+        if not original.head or original.headers.get("warc-type") not in ("response", "resource"):
+            return False
+        capture.complete(original.head, original.body)
+        return True
+
+    def _places(self, originals: list[Revisited]) -> dict[str, _Place]:
+        """Return the locations of committed originals, by the names of `_names`.
+
+        Of equal payloads, the first: later ones may be revisits.
+        """
         tables = self._tables()
         original_names = {name for original in originals for name in _names(original)}
         plain = [name for name in original_names if " " not in name]
@@ -360,22 +393,25 @@ class Importer:
                 | pl.col("digest").is_in(plain)
                 | pl.col("url").is_in(urls)
             )
+            .sort("fetched_at")
             .select(
-                "record_id",
-                "digest",
-                "url",
-                pl.col("fetched_at").dt.epoch("ms"),
                 "warc_file",
                 "warc_offset",
                 "warc_length",
+                "url",
+                pl.col("fetched_at").dt.epoch("ms"),
+                "record_id",
+                "digest",
             )
             .collect()
         )
-        places: dict[str, tuple[str, int, int]] = {}
-        for record_id, digest, url, at, *place in rows.iter_rows():
+        places: dict[str, _Place] = {}
+        for file, offset, length, *original in rows.iter_rows():
+            place = _Place(file, offset, length, Revisited(*original))
+            url, at, record_id, digest = place.revisited
             for name in (record_id, f"{at // 1000} {url}", digest):
                 if name in original_names:
-                    places.setdefault(name, (place[0], place[1], place[2]))
+                    places.setdefault(name, place)
         return places
 
 
@@ -392,12 +428,16 @@ def _names(original: Revisited) -> list[str]:
 
 
 def _same_url(capture: ImportedCapture, row: UrlRow | None, url: str) -> Revisited | None:
-    """Return the row's capture if a revisit refers to it, else None."""
+    """Return the row's capture if a revisit refers to it, else None.
+
+    A server sends status 304 if the newest capture at that time is the current version.
+    """
     original = capture.revisit
     if row is None or not row.record_id or original is None:
         return None
     names = {f"{row.captured_at // 1000} {row.id.url}", row.record_id, row.digest}
-    fits = bool(names.intersection(_names(original))) or capture.status == 304
+    unmodified = capture.status == 304 and row.captured_at <= capture.fetched_at
+    fits = unmodified or bool(names.intersection(_names(original)))
     return Revisited(url, row.captured_at, row.record_id, row.digest) if fits else None
 
 
