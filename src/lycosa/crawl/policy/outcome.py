@@ -12,7 +12,7 @@ from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import BUSY_STATUSES, RETRY_STATUSES, Exclusion, FetchError
 from lycosa.core.records import Exchange, UrlRow
 from lycosa.frontier.politeness.delay import retry_after_ms
-from lycosa.http.decode import Headers
+from lycosa.http.decode import Headers, decode_with
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 """RFC 9110 section 15.4: statuses of redirects by Location."""
@@ -28,6 +28,8 @@ _HOST_DOWN = frozenset(
     }
 )
 """Errors of the host, not of the page: its pause is increased."""
+
+_MAX_PAGE_BYTES = 16 * 2**20
 
 _RETRY_AFTER = frozenset({429, 503})
 """Statuses with Retry-After: RFC 9110 section 10.2.3, RFC 6585 section 4."""
@@ -63,7 +65,8 @@ class Judgement:
 def judge(exchange: Exchange, headers: Headers, *, now_ms: int, last_attempt: bool) -> Judgement:
     """Return the outcome of an exchange.
 
-    After the last attempt an incomplete body is parsed: many servers announce wrong lengths.
+    Many servers announce wrong lengths. So an incomplete body is parsed if it has the end of a
+    page, and after the last attempt.
     """
     status = exchange.status
     wait = (
@@ -76,10 +79,10 @@ def judge(exchange: Exchange, headers: Headers, *, now_ms: int, last_attempt: bo
         if error is FetchError.ADDRESS_REFUSED:
             return Judgement(FetchOutcome.EXCLUDED, Exclusion.ADDRESS)
         if (
-            last_attempt
-            and status == 200
+            status == 200
             and exchange.body
             and error in (FetchError.INCOMPLETE, FetchError.RESET)
+            and (last_attempt or _has_end(exchange, headers))
         ):
             return Judgement(FetchOutcome.PAGE, error)
         return Judgement(
@@ -105,6 +108,12 @@ def judge(exchange: Exchange, headers: Headers, *, now_ms: int, last_attempt: bo
     if 400 <= status < 500:
         return Judgement(FetchOutcome.GONE, reason)
     return Judgement(FetchOutcome.LATER, reason)
+
+
+def _has_end(exchange: Exchange, headers: Headers) -> bool:
+    """Return whether the body is a page with its end tag, perhaps before a comment."""
+    page = decode_with(exchange, headers, _MAX_PAGE_BYTES).payload
+    return b"</html>" in page[-1_000:].lower()
 
 
 def revisit_target(
