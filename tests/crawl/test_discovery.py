@@ -260,6 +260,7 @@ def test_number_of_feeds_of_a_host_is_limited(
     assert crawled.progress.refused["too_many_feeds"] == 4
 
 
+@pytest.mark.proves("limits-sitemaps")
 def test_sitemap_indexes_that_list_each_other_are_read_once(serve: ServeWeb, run: RunCrawl) -> None:
     site = {
         "/robots.txt": robots("/a.xml"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -130,6 +131,17 @@ def test_every_error_has_an_outcome(error: FetchError) -> None:
             "first_byte_timeout",
         }
     )
+
+
+@pytest.mark.parametrize("error", ["incomplete", "reset", "too_slow"])
+def test_incomplete_body_with_the_end_of_a_page_is_parsed_at_once(error: str) -> None:
+    whole = b"<html><p>whole</HTML>\n<!-- cached -->"
+    encoded = gzip.compress(whole)
+    expected = "retry" if error == "too_slow" else "page"
+    for head, body in (("", whole), ("Content-Encoding: gzip\r\n", encoded)):
+        assert outcome(exchange(200, head, error=error, body=body))[0] == expected
+    cut = exchange(200, "Content-Encoding: gzip\r\n", error=error, body=encoded[:-40])
+    assert outcome(cut)[0] == "retry"
 
 
 def test_incomplete_body_is_parsed_after_the_last_attempt() -> None:

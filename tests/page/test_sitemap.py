@@ -149,6 +149,11 @@ def test_common_mistakes_are_repaired() -> None:
     site = "https://www.example.org"
     assert urls(sitemap) == [f"{site}/a?b=1&c=2", f"{site}/d?e%C3%A9=&f", f"{site}/g?h=1&i=2"]
     assert sitemap.faults == ["xml_invalid"]
+    without_scheme = read(
+        "<urlset><url><loc>www.example.org/a</loc></url><url><loc>example.org/b</loc></url>"
+        "<url><loc>c.org/d</loc></url></urlset>"
+    )
+    assert urls(without_scheme) == [f"{site}/a", "https://example.org/b", f"{site}/maps/c.org/d"]
     less = read("<urlset><url><loc>/a?b<3</loc></url><url><loc>/c</loc></url></urlset>")
     assert (urls(less), less.faults) == ([f"{site}/a?b%3C3", f"{site}/c"], ["xml_invalid"])
 

@@ -12,7 +12,7 @@ from lycosa.archive.warc.writer import payload_digest
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import BUSY_STATUSES, RETRY_STATUSES, Exclusion, FetchError
 from lycosa.core.records import Exchange, UrlRow
-from lycosa.http.decode import parse_head
+from lycosa.http.decode import decode_body, parse_head
 from lycosa.http.fields import retry_after_ms
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -29,6 +29,8 @@ _HOST_DOWN = frozenset(
     }
 )
 """Errors of the host, not of the page: its pause is increased."""
+
+_MAX_PAGE_BYTES = 16 * 2**20
 
 _RETRY_AFTER = frozenset({429, 503})
 """Statuses with Retry-After: RFC 9110 section 10.2.3, RFC 6585 section 4."""
@@ -64,7 +66,8 @@ class Judgement:
 def judge(exchange: Exchange, *, now_ms: int, last_attempt: bool) -> Judgement:
     """Return the outcome of an exchange.
 
-    After the last attempt an incomplete body is parsed: many servers announce wrong lengths.
+    Many servers announce wrong lengths. So an incomplete body is parsed if it has the end of a
+    page, and after the last attempt.
     """
     status = exchange.status
     headers = parse_head(exchange.response_head)
@@ -78,10 +81,10 @@ def judge(exchange: Exchange, *, now_ms: int, last_attempt: bool) -> Judgement:
         if error is FetchError.ADDRESS_REFUSED:
             return Judgement(FetchOutcome.EXCLUDED, Exclusion.ADDRESS)
         if (
-            last_attempt
-            and status == 200
+            status == 200
             and exchange.body
             and error in (FetchError.INCOMPLETE, FetchError.RESET)
+            and (last_attempt or _has_end(exchange))
         ):
             return Judgement(FetchOutcome.PAGE, error)
         return Judgement(
@@ -107,6 +110,12 @@ def judge(exchange: Exchange, *, now_ms: int, last_attempt: bool) -> Judgement:
     if 400 <= status < 500:
         return Judgement(FetchOutcome.GONE, reason)
     return Judgement(FetchOutcome.LATER, reason)
+
+
+def _has_end(exchange: Exchange) -> bool:
+    """Return whether the body is a page with its end tag, perhaps before a comment."""
+    page = decode_body(exchange, _MAX_PAGE_BYTES).payload
+    return b"</html>" in page[-1_000:].lower()
 
 
 def revisit_target(

@@ -316,6 +316,8 @@ class _Reader:
         self.kind = SitemapKind.NONE
         self.entries = _Entries(limit)
         self._resolvers = [(0, resolver)]  # depth from which an xml:base is in force
+        host = resolver.base.split("/")[2].removeprefix("www.")
+        self._hosts = (f"{host}/", f"www.{host}/")  # as addresses without a scheme begin
         self._items: frozenset[str] = frozenset()
         self._depth = 0
         self._item: _Item | None = None
@@ -386,7 +388,8 @@ class _Reader:
             self.entries.add(url, item.date(_UPDATED) or item.date(_PUBLISHED))
 
     def _add_sitemap_entry(self, item: _Item) -> None:
-        url = self._resolve(item.values.get("loc", ""))
+        address = item.values.get("loc", "")
+        url = self._resolve(f"//{address}" if address.startswith(self._hosts) else address)
         if not url:
             self.entries.faults.append(FAULT_BAD_URL)
             return
