@@ -216,8 +216,9 @@ def ask(web: ServedSites, question: Question, pages: int = RIGHT_WITHIN) -> Answ
         fetched = visits.sort("fetched_at").select("url").collect()["url"].to_list()
     right = {f"{origin}{path}" for path in question.right}
     fetch = next((number for number, url in enumerate(fetched, 1) if url in right), 0)
-    ranks = [rank for rank, (page, _) in enumerate(result.ranked, 1) if page.url in right]
-    scores = [page.score for page, _ in result.ranked if page.url in right]
+    found = [(rank, each) for rank, each in enumerate(result["results"], 1) if each["url"] in right]
+    ranks = [rank for rank, _ in found]
+    scores = [each["score"] for _, each in found]
     return Answer(fetch, max(scores, default=0.0), min(ranks, default=0), min(times_ms, default=0))
 
 

@@ -134,10 +134,10 @@ def test_captures_whose_key_another_url_has_are_skipped_each_time(
 ) -> None:
     enter = LinkGate.enter_imported
 
-    def collide(gate: LinkGate, identity: UrlId, *arguments: Any) -> bool:
+    def collide(gate: LinkGate, identity: UrlId, *arguments: Any) -> None:
         if identity.url.endswith("/eyes"):
             raise KeyError(identity.url)
-        return enter(gate, identity, *arguments)
+        enter(gate, identity, *arguments)
 
     monkeypatch.setattr(LinkGate, "enter_imported", collide)
     paths = [tmp_path / "a.warc", tmp_path / "b.warc"]

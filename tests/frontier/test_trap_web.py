@@ -65,10 +65,10 @@ class Crawl:
             return TrapRule.QUERY_PERMUTATION
         if signature:
             self._signatures.add(signature)
-        rule = groups.refuses(path)
-        if rule:
-            groups.count(rule)
-        return rule
+        refusal = groups.refuses(path)
+        if refusal:
+            groups.count(refusal)
+        return refusal
 
     def _visit(self, url: str, path: str, groups: HostTrapDetector) -> Iterator[str]:
         answer = self._fetch(url)

@@ -31,6 +31,7 @@ from bench.relevance import (
 from bench.search import Fts, latencies
 
 import bench
+from lycosa.cluster.engine import Remote
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.search.federation.replica import ReplicaSupervisor
@@ -173,12 +174,14 @@ def test_replicas_on_ray_nodes(tmp_path: Path) -> None:
     with ray_cluster(nodes=3) as cluster, cluster.engine() as engine:
         supervisor = ReplicaSupervisor(engine, indexes.many, 2, copy=True)
         federation = ShardedSearch(supervisor.replicas, call_timeout_s=10.0, deadline_s=30.0)
+
+        def nodes_of(replicas: list[Remote]) -> set[str | None]:
+            return {supervisor._nodes.get(replica.name) for replica in replicas}
+
         try:
             assert supervisor.wait(120.0)
             until(lambda: all(len(shard) == 2 for shard in supervisor.replicas()), 120.0)
-            assert all(
-                len({replica.node for replica in shard}) == 2 for shard in supervisor.replicas()
-            )
+            assert all(len(nodes_of(shard)) == 2 for shard in supervisor.replicas())
 
             def check() -> None:
                 for query in made_queries():
@@ -193,14 +196,10 @@ def test_replicas_on_ray_nodes(tmp_path: Path) -> None:
             cluster.kill(lost)
             check()
             until(
-                lambda: all(
-                    len({replica.node for replica in shard}) == 2 for shard in supervisor.replicas()
-                ),
+                lambda: all(len(nodes_of(shard)) == 2 for shard in supervisor.replicas()),
                 120.0,
             )
-            assert lost.node_id not in {
-                replica.node for shard in supervisor.replicas() for replica in shard
-            }
+            assert all(lost.node_id not in nodes_of(shard) for shard in supervisor.replicas())
             check()
         finally:
             federation.close()

@@ -5,7 +5,6 @@ It reads committed rows of `items`, so it works with one or several workers, and
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -18,7 +17,7 @@ from cachetools import LRUCache
 from lycosa.core.errors import LycosaError
 from lycosa.core.units import number_of
 from lycosa.fields.views import stored_schemas
-from lycosa.processes.threads import OnError, background_thread
+from lycosa.processes.threads import Poller
 from lycosa.store.tables.files import ENTRY
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -223,39 +222,29 @@ class FieldReports:
         self._workspace = Workspace.open(root)
         self._report = report
         self._health: ItemHealth | None = None
-        self._last_error = ""
-        self._ending = threading.Event()
-        self._thread = background_thread(self._run, name="items", on_error=OnError.RESTART)
+        poll_s = _LOCAL_POLL_S if self._workspace.storage.on_disk else _REMOTE_POLL_S
+        self._poller = Poller(self._poll, poll_s, report, name="items")
 
     def start(self) -> None:
         self._health = ItemHealth(self._workspace, self._workspace.state().head, self._report)
-        self._thread.start()
+        self._poller.start()
 
     def finish(self) -> None:
         """Report on all committed items, and end."""
         self.close()
         if self._health is not None:
-            self._poll(self._health)
+            self._poller.poll()
             self._health.summarize()
 
     def close(self) -> None:
-        self._ending.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._poller.end()
 
-    def _run(self) -> None:
-        poll_s = _LOCAL_POLL_S if self._workspace.storage.on_disk else _REMOTE_POLL_S
-        while self._health is not None and not self._ending.wait(poll_s):
-            self._poll(self._health)
-
-    def _poll(self, health: ItemHealth) -> None:
-        """Check once. An error is reported once, and the next poll tries again."""
+    def _poll(self) -> str:
         try:
-            health.refresh()
-            self._last_error = ""
+            if self._health is not None:
+                self._health.refresh()
         except FileNotFoundError:
-            return  # compacted meanwhile
+            pass  # compacted meanwhile
         except (LycosaError, OSError) as error:
-            if str(error) != self._last_error:
-                self._report(f"items: {error}")
-            self._last_error = str(error)
+            return f"items: {error}"
+        return ""

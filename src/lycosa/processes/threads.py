@@ -48,6 +48,50 @@ def background_thread(
     )
 
 
+class Poller:
+    """Calls `poll` at intervals in a thread of its own, from `start` until `end`.
+
+    `poll` returns a problem, or ""; `report` gets it once for as long as it lasts.
+    """
+
+    def __init__(
+        self,
+        poll: Callable[[], str],
+        interval_s: float,
+        report: Callable[[str], None],
+        *,
+        name: str,
+    ) -> None:
+        self._poll, self._interval_s, self._report = poll, interval_s, report
+        self._problem = ""
+        self.ending = threading.Event()
+        self._thread = background_thread(self._run, name=name, on_error=OnError.RESTART)
+
+    @property
+    def started(self) -> bool:
+        return self._thread.ident is not None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def poll(self) -> None:
+        """Poll now: in the thread, or after its end."""
+        problem = self._poll()
+        if problem and problem != self._problem:
+            self._report(problem)
+        self._problem = problem
+
+    def end(self) -> None:
+        """End the thread after a running call. Idempotent; allowed without `start`."""
+        self.ending.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self.ending.wait(self._interval_s):
+            self.poll()
+
+
 def _supervise(
     target: Callable[..., object], arguments: tuple[Any, ...], on_error: OnError
 ) -> None:

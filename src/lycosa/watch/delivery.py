@@ -6,9 +6,9 @@ outboxes for the next process.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from lycosa.config.settings import Config
 from lycosa.core.errors import LycosaError, UsageError
@@ -17,7 +17,7 @@ from lycosa.hooks import hook
 from lycosa.matching.orders import SearchOrder, read_orders
 from lycosa.notify.outbox import DeliveryWorker, Outbox, outboxes
 from lycosa.notify.transports import Notifier, notifier_of
-from lycosa.processes.threads import OnError, background_thread
+from lycosa.processes.threads import Poller
 from lycosa.store.workspace import Workspace
 from lycosa.url.scope import hostname
 from lycosa.watch.feed import FeedPosition, MatchFeed
@@ -41,31 +41,27 @@ class MatchDelivery:
         self._workspace = Workspace.open(root)
         self._config = config
         self._report = report
-        self._poll_s = _LOCAL_POLL_S if self._workspace.storage.on_disk else _REMOTE_POLL_S
         self._feed: MatchFeed | None = None
         self._orders: dict[str, SearchOrder] = {}
         self._boxes: dict[str, Outbox] = {}
         # by target: read up to here; the cursor of an outbox is at its last notification
         self._positions: dict[str, FeedPosition] = {}
         self._next_orders = 0.0
-        self._last_error = ""
         self._deliveries = DeliveryWorker(report)
-        self._ending = threading.Event()
-        self._thread = background_thread(self._run, name="watch-post", on_error=OnError.RESTART)
-        self._started = False
+        poll_s = _LOCAL_POLL_S if self._workspace.storage.on_disk else _REMOTE_POLL_S
+        self._poller = Poller(self._poll, poll_s, report, name="watch-post")
 
     def start(self) -> None:
-        self._started = True
         self._deliveries.start()
-        self._thread.start()
+        self._poller.start()
 
     def finish(self) -> None:
         """Deliver the committed matches that targets accept within seconds; then end."""
-        if not self._started:
+        if not self._poller.started:
             return
-        self._end()
+        self._poller.end()
         self._next_orders = 0.0
-        self._poll()
+        self._poller.poll()
         deadline = time.monotonic() + _FINISH_TIMEOUT_S
         while time.monotonic() < deadline and any(
             self._is_deliverable(box) for box in self._boxes.values()
@@ -83,22 +79,10 @@ class MatchDelivery:
 
     def close(self) -> None:
         """Stop the threads. Running deliveries are completed if that takes a few seconds."""
-        if self._started:
-            self._end()
-            self._deliveries.stop()
+        self._poller.end()
+        self._deliveries.stop()
 
-    def _end(self) -> None:
-        self._ending.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._ending.is_set():
-            self._poll()
-            self._ending.wait(self._poll_s)
-
-    def _poll(self) -> None:
-        """Poll once. An error is reported once and tried again in the next poll."""
+    def _poll(self) -> str:
         try:
             now = time.monotonic()
             if now >= self._next_orders:
@@ -106,26 +90,21 @@ class MatchDelivery:
                 self._load_orders()
             if self._boxes:
                 self._fill()
-            self._last_error = ""
         except (LycosaError, OSError) as error:
-            if str(error) != self._last_error:
-                self._report(f"watches: {error}")
-            self._last_error = str(error)
+            return f"watches: {error}"
+        return ""
 
     def _load_orders(self) -> None:
         storage = self._workspace.storage
         self._orders = read_orders(storage, self._orders)
         targets = {target for order in self._orders.values() for target in order.notify}
         for target in targets - self._boxes.keys():
-            box = Outbox(storage, NAME, target, self._notifier_factory(target))
+            box = Outbox(storage, NAME, target, partial(notifier_of, target, self._config))
             self._boxes[target] = box
             self._deliveries.add(box)
         for target in self._boxes.keys() - targets:
             self._deliveries.drop(self._boxes.pop(target))
             self._positions.pop(target, None)
-
-    def _notifier_factory(self, target: str) -> Callable[[], Notifier]:
-        return lambda: notifier_of(target, self._config)
 
     def _fill(self) -> None:
         if self._feed is None:

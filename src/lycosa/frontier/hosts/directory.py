@@ -61,6 +61,9 @@ class HostDirectory:
     so it is not picked.
     """
 
+    _count: int
+    _behind: int  # the next pick starts here: the position after the last one
+
     def __init__(self, folder: str | None = None) -> None:
         self._arrays = MappedArrays(folder)
         self._looks = 0  # number of calls of `slot`
@@ -309,7 +312,7 @@ class HostDirectory:
         self.next_at = self._arrays.zeros("next_at", np.int64, _FIRST_SIZE)
         self.last_visit_at = self._arrays.zeros("last_visit_at", np.int64, _FIRST_SIZE)
         self._count = 0
-        self._behind = 0  # the next pick starts here: the position after the last one
+        self._behind = 0
         self._reindex()
 
     def _ensure_capacity(self, more: int) -> None:

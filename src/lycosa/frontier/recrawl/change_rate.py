@@ -35,7 +35,7 @@ GRID: Floats = np.exp(np.linspace(math.log(1 / 2_000), math.log(288.0), 41))
 shortest interval of the schedule.
 """
 
-_HALF_LIFE_DAYS = 180.0
+HALF_LIFE_DAYS = 180.0
 """Half-life of an observation: rates drift with seasons and redesigns."""
 
 MIN_DAYS = 1 / DAY_MS
@@ -83,27 +83,31 @@ class ClaimTrust(NamedTuple):
     missed: float = 0.0  # the page had changed without a claim
 
 
-def observe(stats: ChangeStats, interval_ms: float, changed: bool) -> ChangeStats:
+def observe(
+    stats: ChangeStats, interval_ms: float, changed: bool, half_life_days: float = HALF_LIFE_DAYS
+) -> ChangeStats:
     """Add one visit that was caused by the schedule and not by a claim.
 
     `interval_ms`: time since the visit before.
     """
     days = max(interval_ms / DAY_MS, MIN_DAYS)
-    weight, unchanged, logs, squares, dated = _faded(stats, days)
+    weight, unchanged, logs, squares, dated = _faded(stats, days, half_life_days)
     if not changed:
         return ChangeStats(weight, unchanged + days, logs, squares, dated)
     log = math.log(days)
     return ChangeStats(weight + 1.0, unchanged, logs + log, squares + log * log, dated)
 
 
-def observe_dated(stats: ChangeStats, interval_ms: float) -> ChangeStats:
+def observe_dated(
+    stats: ChangeStats, interval_ms: float, half_life_days: float = HALF_LIFE_DAYS
+) -> ChangeStats:
     """Add a change whose time is known, `interval_ms` after the last visit: a claim caused the
     visit and was right.
 
     `observe` would be biased: visits caused by a change always observe one.
     """
     days = max(interval_ms / DAY_MS, MIN_DAYS)
-    weight, unchanged, logs, squares, dated = _faded(stats, days)
+    weight, unchanged, logs, squares, dated = _faded(stats, days, half_life_days)
     return ChangeStats(weight, unchanged + days, logs, squares, dated + 1.0)
 
 
@@ -198,8 +202,8 @@ def silence_weight(trust: ClaimTrust) -> float:
     return trust.right / (trust.right + trust.missed + 3.0)
 
 
-def _faded(stats: ChangeStats, days: float) -> ChangeStats:
-    factor = 0.5 ** (days / _HALF_LIFE_DAYS)
+def _faded(stats: ChangeStats, days: float, half_life_days: float) -> ChangeStats:
+    factor = 0.5 ** (days / half_life_days)
     return ChangeStats(*(value * factor for value in stats))
 
 
