@@ -463,9 +463,12 @@ def test_events_of_running_and_waiting_hunts_are_kept(
 
 def test_a_hunt_indexes_all_its_pages(root: Path, web: str) -> None:
     report, _ = run_hunt(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", pages=5))
-    with_index = Searcher(str(root)).documents
+    before = Searcher(str(root)).index
     Indexer(str(root), CONFIG.index).update()
-    assert with_index == Searcher(str(root)).documents == report["pages"] == 5
+    after = Searcher(str(root)).index
+    assert before is not None
+    assert after is not None
+    assert before.documents == after.documents == report["pages"] == 5
 
 
 def test_a_hunt_is_refused_during_a_crawl_of_the_workspace(root: Path, web: str) -> None:

@@ -18,6 +18,7 @@ from lycosa.search.ranking.ordering import (
     BLOCK,
     MAX_WINDOWS,
     WINDOW,
+    PageListing,
     Ranked,
     diversify_hosts,
     freshness,
@@ -51,9 +52,9 @@ def test_paging_is_independent_of_the_page_size(count: int, groups: int) -> None
     ranked = ranking(count, count, groups=groups)
     requests: list[int] = []
 
-    def fetch(limit: int) -> tuple[int, list[Ranked[int]]]:
+    def fetch(limit: int) -> PageListing[int]:
         requests.append(limit)
-        return len(ranked), ranked[:limit]
+        return PageListing(len(ranked), ranked[:limit])
 
     whole = listing(fetch, 0, 1_000, per_host=2, folded=True)
     assert whole.total == len({page.group or -page.place - 1 for page in ranked})
@@ -75,7 +76,9 @@ def test_total_is_independent_of_the_order(count: int, expected: int) -> None:
 
     def total(groups: list[int]) -> int:
         ranked = [Ranked(1.0, place, 1, group) for place, group in enumerate(groups)]
-        return listing(lambda limit: (count, ranked[:limit]), 0, 10, per_host=2, folded=True).total
+        return listing(
+            lambda limit: PageListing(count, ranked[:limit]), 0, 10, per_host=2, folded=True
+        ).total
 
     others = [0] * (count - 2)
     assert {total([7, 7, *others]), total([7, *others, 7]), total([*others, 7, 7])} == {expected}
@@ -84,7 +87,11 @@ def test_total_is_independent_of_the_order(count: int, expected: int) -> None:
 def test_pages_stay_in_their_block() -> None:
     ranked = ranking(3 * BLOCK, 5)
     shown = listing(
-        lambda limit: (len(ranked), ranked[:limit]), 0, len(ranked), per_host=1, folded=False
+        lambda limit: PageListing(len(ranked), ranked[:limit]),
+        0,
+        len(ranked),
+        per_host=1,
+        folded=False,
     ).pages
     for start in range(0, len(ranked), BLOCK):
         assert {page.place for page in shown[start : start + BLOCK]} == {
@@ -138,9 +145,9 @@ def test_order_of_equal_scores_is_independent_of_the_index() -> None:
 def test_number_of_windows_is_bounded() -> None:
     limits: list[int] = []
 
-    def fetch(limit: int) -> tuple[int, list[Ranked[int]]]:
+    def fetch(limit: int) -> PageListing[int]:
         limits.append(limit)
-        return 10**6, [Ranked(1.0, place, 1, 5) for place in range(limit)]
+        return PageListing(10**6, [Ranked(1.0, place, 1, 5) for place in range(limit)])
 
     matches = listing(fetch, 0, 10, per_host=2, folded=True)
     assert [(page.place, page.copies) for page in matches.pages] == [(0, MAX_WINDOWS * WINDOW - 1)]

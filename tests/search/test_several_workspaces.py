@@ -238,11 +238,11 @@ def test_replaced_generation_is_released(corpus: Corpus, no_garbage_collection: 
             searcher.search(SearchRequest("gardem spring"))
             assert searcher.suggest(SuggestRequest("gar"))
         assert searcher is not None
-        assert any(
-            name.startswith("suggestions") for name in mapped(corpus.root)[searcher.generation]
-        )
+        assert searcher.index is not None
+        newest = searcher.index.number
+        assert any(name.startswith("suggestions") for name in mapped(corpus.root)[newest])
         # a thread of tantivy keeps files open for up to one second
-        until(lambda: set(mapped(corpus.root)) == {searcher.generation})
+        until(lambda: set(mapped(corpus.root)) == {newest})
 
 
 def test_unchanged_suggestion_file_is_not_reopened(

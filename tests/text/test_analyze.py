@@ -209,6 +209,7 @@ def test_cached_words_have_the_same_terms(language: str, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(("language", "word"), [("en", b"word"), ("tr", "word")])
 def test_long_words_are_not_cached(language: str, word: str | bytes) -> None:
     analyzer = analyzer_for.__wrapped__(language)
+    assert isinstance(analyzer, SegmentedAnalyzer | NativeAnalyzer)
     analyzer.terms("x" * 1_000 + " word")
     assert word in analyzer._terms
     assert max(map(len, analyzer._terms)) == 4

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from lycosa.commands.maintenance.check import check_workspace
 from lycosa.commands.maintenance.exclude import exclude_and_purge
 from lycosa.core.errors import ConfigError, OwnedError
+from lycosa.store.coordination.owner import FOLDER as RUN
+from lycosa.store.storage.files import file_lock
 from lycosa.store.storage.staging import generation_numbers
 from lycosa.store.verify.findings import Finding
 from lycosa.vectors import update as updates
@@ -178,7 +180,8 @@ def test_unchanged_texts_are_not_sent_to_the_api_again(
 
 
 def test_only_one_process_encodes(corpus: Encoded) -> None:
-    with updates._lock(corpus.workspace):
+    corpus.workspace.storage.make_folder(RUN)
+    with file_lock(corpus.workspace.storage.lock_path(updates.LOCK)):
         with pytest.raises(OwnedError):
             update_vectors(corpus.workspace, load_encoder(config_of()))
         report = corpus.encode()

@@ -27,7 +27,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.units import format_time
-from lycosa.graph.generation import link_signals_of
+from lycosa.graph.generation import LinkSignals, link_signals_of
 from lycosa.graph.generation import newest as newest_graph
 from lycosa.index import generation as generations
 from lycosa.index.builder import IndexBuilder
@@ -313,11 +313,7 @@ class ShardIndexer:
         graph, after = self._graph(), base.info.log_entry if base else 0
         changed = pl.Series("url_key", [], dtype=pl.UInt64)
         with _reading_tables():
-            links = (
-                link_signals_of(self._workspace, self._partitions)
-                if self._has_links(graph)
-                else None
-            )
+            links = self._links(graph)
             if links is not None:
                 graph = links.generation
                 if base is not None and after and graph != base.info.graph:
@@ -335,8 +331,12 @@ class ShardIndexer:
             update.apply(after, changed)
         return update, graph
 
-    def _has_links(self, graph: int) -> bool:
-        return bool(graph and self._partitions)
+    def _links(self, graph: int) -> LinkSignals | None:
+        return (
+            link_signals_of(self._workspace, self._partitions)
+            if graph and self._partitions
+            else None
+        )
 
     def _publish(
         self, builder: IndexBuilder, graph: int, before: Generation | None, *, suggestions: bool
@@ -373,11 +373,7 @@ class ShardIndexer:
         tables = LiveTables(self._workspace, self._state)
         only = None if self.shard.count == 1 else self._partitions
         with _reading_tables():
-            links = (
-                link_signals_of(self._workspace, self._partitions)
-                if self._has_links(graph)
-                else None
-            )
+            links = self._links(graph)
             removed = removed_pages(tables, 0, only)["url_key"].unique()
             refresh.write_file(build, tables, only, removed, links, now_ms)
 

@@ -69,15 +69,6 @@ class Searcher:
             )
 
     @property
-    def generation(self) -> int:
-        """The number of the open generation, of several shards the sum; 0: none."""
-        return self._opened.index.number if self._opened else 0
-
-    @property
-    def documents(self) -> int:
-        return self._opened.index.documents if self._opened else 0
-
-    @property
     def languages(self) -> dict[str, int]:
         """The approximate number of pages by language."""
         return dict(self._opened.index.info.languages) if self._opened else {}
