@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lycosa.api import Workspace
-    from lycosa.config.settings import Config
 
 DEFAULT_WORKSPACE = "lycosa-data"
 
@@ -302,18 +301,6 @@ class InWorkspace(Configured):
         from lycosa.api import Workspace
 
         return Workspace(self.root, self.settings)
-
-    def config(
-        self, collection: str = "", errors: MutableMapping[str, str] | None = None
-    ) -> Config:
-        """Return the settings.
-
-        With `errors`, invalid collections are omitted, and `errors` gets their messages.
-
-        Raises:
-            ConfigError: a setting is wrong.
-        """
-        return self.open().config(collection, errors)
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,11 @@ def counts(numbers: Mapping[Any, int], most: int = 8) -> str:
     return shown + (f" and {len(ordered) - most} more" if len(ordered) > most else "")
 
 
+def status_counts(statuses: Mapping[str, int]) -> str:
+    """Return the counts of responses by HTTP status, as `counts` does; 0 is no response."""
+    return counts({"no response" if code == "0" else code: n for code, n in statuses.items()})
+
+
 def print_match(match: StoredMatch, start: str = "") -> None:
     """Print a match on two lines."""
     positions = ", ".join(map(str, match.positions[:_MAX_POSITIONS]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -301,6 +301,12 @@ class Collection(SettingsSection):
     def recrawled_on_link(self) -> bool:
         """Whether a link to an old page makes it due."""
         return self.recrawl == "age" and "on_link" in self.recrawl_triggers
+
+
+def stored_collection(name: str, settings: Mapping[str, Any]) -> Collection:
+    """Return a collection from the settings of its latest claim."""
+    fields = {key: value for key, value in settings.items() if key in Collection.model_fields}
+    return Collection.model_validate({**fields, "name": name})
 
 
 ADMISSION_SETTINGS = (

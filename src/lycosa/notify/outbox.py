@@ -22,7 +22,7 @@ from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.notify.transports import DeliveryError, Notice, Notifier, redacted_target
 from lycosa.processes.threads import OnError, background_thread
-from lycosa.store.storage.storage import Storage
+from lycosa.store.storage.storage import Storage, json_documents
 
 FOLDER = "run/outbox"
 MAX_WAITING = 1_000
@@ -260,10 +260,9 @@ def path_of(name: str, target: str) -> str:
 
 def outboxes(storage: Storage) -> Iterator[tuple[str, str]]:
     """Yield (name, target) of the outboxes of a workspace, without damaged ones."""
-    for file in storage.names(FOLDER):
-        with suppress(ValueError, KeyError, TypeError, RecursionError):
-            target = str(json.loads(storage.read(f"{FOLDER}/{file}") or b"")["target"])
-            yield file.rpartition("-")[0], target
+    for name, document in json_documents(storage, FOLDER):
+        if "target" in document:
+            yield name.rpartition("-")[0], str(document["target"])
 
 
 class DeliveryWorker:

@@ -31,7 +31,13 @@ from lycosa.page.metadata.record import PageFacts, read_metadata
 from lycosa.page.page_parts import HtmlTree, PageParts, ReadItems, fold
 from lycosa.page.robots_directives import permission
 from lycosa.text.digest import simhash, text_digest
-from lycosa.text.identify import identify, language_share, prefer_declared
+from lycosa.text.identify import (
+    NOTHING,
+    Identified,
+    identify,
+    language_share,
+    prefer_declared,
+)
 from lycosa.url.languages import language_code, language_of_url
 from lycosa.url.normalise import LinkResolver
 
@@ -154,7 +160,8 @@ def build_page(
     canonical = links.canonical or ""
     facts = PageFacts(source.url, links.resolver.base, canonical, options.at_ms, selected.page_type)
     metadata = read_metadata(parts, facts)
-    language = _identify(sample or f"{title}\n{description}".strip(), title, declared, source.url)
+    described = sample or f"{title}\n{description}".strip()
+    identified, share = _identify(described, title, declared, source.url)
     return Page(
         title=title,
         headline=(parts.headline or og_title)[:_TITLE_LENGTH],
@@ -164,11 +171,11 @@ def build_page(
         main_lines=selected.lines,
         page_type=selected.page_type,
         text=text,
-        language=language.language,
-        language_score=language.score,
-        other_languages=language.others,
+        language=identified.language,
+        language_score=identified.score,
+        other_languages=list(identified.others),
         declared_language=declared,
-        language_share=language.share,
+        language_share=share,
         charset=charset,
         published_at=metadata.published_at,
         canonical=links.canonical,
@@ -277,16 +284,10 @@ def _read_links(parts: PageParts, source: PageSource, charset: str) -> _Links:
     )
 
 
-class _Language(NamedTuple):
-    language: str
-    score: float
-    others: list[str]
-    share: float
-
-
-def _identify(text: str, title: str, declared: str, url: str) -> _Language:
+def _identify(text: str, title: str, declared: str, url: str) -> tuple[Identified, float]:
+    """Return the language, and its share (see `language_share`)."""
     if not text:
-        return _Language("", 0.0, [], 1.0)
+        return NOTHING, 1.0
     identified = prefer_declared(identify(text), text, declared)
     share = language_share(identified.language, declared, title, language_of_url(url))
-    return _Language(identified.language, identified.score, list(identified.others), share)
+    return identified, share

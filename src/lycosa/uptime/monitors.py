@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import field
 
 from pydantic import ValidationError
@@ -21,7 +22,7 @@ from lycosa.core.errors import ConfigError, UrlError, UsageError
 from lycosa.crawl.session.single_fetch import named_pair
 from lycosa.fetch.guard import is_public
 from lycosa.notify.transports import checked_target
-from lycosa.store.storage.storage import Storage
+from lycosa.store.storage.storage import Storage, json_documents
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import url_key
 from lycosa.url.normalise import normalise
@@ -65,10 +66,12 @@ def monitors_of(storage: Storage, config: Config) -> dict[str, StoredMonitor]:
         if url in monitors:
             raise ConfigError(f"[[monitor]]: {url} occurs twice; a URL can have one monitor")
         monitors[url] = StoredMonitor(monitor.model_copy(update={"url": url}), configured=True)
-    for name in sorted(storage.names(FOLDER)):
-        stored = _read(storage, name)
-        if stored is not None:
-            monitors.setdefault(stored.monitor.url, stored)
+    for _, document in json_documents(storage, FOLDER):
+        private = bool(document.pop("private", True))
+        with suppress(ValueError):  # pydantic's errors are ValueErrors
+            monitor = Monitor.model_validate(document)
+            stored = StoredMonitor(monitor, configured=False, private=private)
+            monitors.setdefault(monitor.url, stored)
     return monitors
 
 
@@ -176,16 +179,6 @@ def with_targets(monitor: Monitor, config: Config) -> Monitor:
     """
     targets = tuple(dict.fromkeys(checked_target(each, config) for each in monitor.notify))
     return monitor.model_copy(update={"notify": targets})
-
-
-def _read(storage: Storage, name: str) -> StoredMonitor | None:
-    """Return None for a file that was just removed, or is invalid."""
-    try:
-        document = json.loads(storage.read(f"{FOLDER}/{name}") or b"null")
-        private = bool(document.pop("private", True))
-        return StoredMonitor(Monitor.model_validate(document), configured=False, private=private)
-    except (ValueError, AttributeError, RecursionError):  # pydantic's errors are ValueErrors
-        return None
 
 
 def _path(url: str) -> str:

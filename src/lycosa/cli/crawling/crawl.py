@@ -21,7 +21,7 @@ from lycosa.cli.options import (
     QuietOption,
     values_of,
 )
-from lycosa.cli.output import counts, note, print_json, table
+from lycosa.cli.output import counts, note, print_json, status_counts, table
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkError
 from lycosa.core.units import format_duration, format_size, number_of
@@ -153,7 +153,7 @@ def _print(report: CrawlReport, seeds: Sequence[str]) -> None:
             f"{number_of(report.hosts, 'host')}",
         ),
         ("URLs", counts(report.states)),
-        ("status", counts(_statuses(report))),
+        ("status", status_counts(report.statuses)),
         ("languages", counts(report.languages)),
         (
             "recovered",
@@ -182,10 +182,3 @@ def _print(report: CrawlReport, seeds: Sequence[str]) -> None:
         print(f"\nNext: lycosa{where} search WORDS   or   lycosa{where} serve")
     elif seeds and not report.visits:
         print(f"\nNext: lycosa{where} explain {quote(seeds[0])}")
-
-
-def _statuses(report: CrawlReport) -> dict[str, int]:
-    return {
-        "no response" if status == "0" else status: number
-        for status, number in report.statuses.items()
-    }

@@ -138,7 +138,7 @@ def command(
     time_ms = parse_duration_ms(values.pop("time")) or None
     request = hunt_request(question=" ".join(question), time_ms=time_ms, **values)
     printer = _Printer(json_output, json_lines, quiet, count)
-    config = where.config(parameters.collection)
+    config = where.open().config(parameters.collection)
     run_hunt(where.root, config, request, printer.add, stop_on_signals)
     printer.close(where.root)
     if not printer.relevant:

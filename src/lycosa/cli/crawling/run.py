@@ -85,7 +85,7 @@ def command(
         processes = None
         if is_shared(engine.engine, engine.address, engine.workers):
             processes = stack.enter_context(
-                open_engine(engine.engine, engine.address, where.config(errors={}))
+                open_engine(engine.engine, engine.address, where.open().config(errors={}))
             )
         run(replace(order, engine=processes), timed_note)
 
@@ -94,7 +94,7 @@ def _serve(stack: ExitStack, where: InWorkspace, pages: PageOptions) -> None:
     from lycosa.serve.processes import ServerProcesses
     from lycosa.serve.server import ServerOptions
 
-    settings = where.config(errors={}).serve
+    settings = where.open().config(errors={}).serve
     served = ServerOptions(
         where.root,
         pages.host or settings.host,

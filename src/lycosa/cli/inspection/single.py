@@ -264,7 +264,7 @@ def validate(
         content = read_input(source)
         checked = Validated(source, None, len(content), html_faults(content))
     else:
-        checked = validate_archived(where.root, where.config(), source)
+        checked = validate_archived(where.root, where.open().config(), source)
     faults = checked.faults
     shown = faults if every else faults[:_MAX_ERRORS]
     lines = [f"{each.line}:{each.column}  {each.code}  {each.message}" for each in shown]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lycosa.cli.options import InWorkspace, JsonOption
-from lycosa.cli.output import counts, note, print_json, table
+from lycosa.cli.output import counts, note, print_json, status_counts, table
 from lycosa.commands.models import GroupHost, GroupRow, GroupTable, HostSummary, HostTable
 from lycosa.core.errors import ConfigError, UsageError
 from lycosa.core.units import format_duration, format_size, number_of
@@ -78,7 +78,7 @@ def _check_settings(where: InWorkspace) -> None:
 
     read_config(None, where.settings)
     try:
-        where.config()
+        where.open().config()
     except ConfigError as error:
         note(f"warning: {error}")
 
@@ -100,7 +100,7 @@ def _rows(status: WorkspaceStatus) -> list[tuple[str, str]]:
         ("pages", f"{status.pages:,}"),
         ("languages", counts(status.languages)),
         ("fetched", f"{number_of(status.visits, 'request')}, {format_size(status.bytes)}"),
-        ("status", counts(_statuses(status))),
+        ("status", status_counts(status.statuses)),
         ("errors", counts(status.errors)),
         (
             "reasons",
@@ -120,12 +120,6 @@ def _rows(status: WorkspaceStatus) -> list[tuple[str, str]]:
     rows.append(("index", _index(status)))
     rows += [(f"collection {each.collection}", _collection(each)) for each in status.collections]
     return rows
-
-
-def _statuses(status: WorkspaceStatus) -> dict[str, int]:
-    return {
-        "no response" if code == "0" else code: number for code, number in status.statuses.items()
-    }
 
 
 def _running(status: WorkspaceStatus) -> str:

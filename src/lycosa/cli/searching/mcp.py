@@ -79,7 +79,7 @@ def command(
 
     if not http and (host or port is not None):
         raise UsageError("--host and --port require --http")
-    settings = where.config().serve
+    settings = where.open().config().serve
     options = McpOptions(
         where.root,
         where.settings,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lycosa.archive.import_formats import ImportedCapture, archives, read_captures
 from lycosa.archive.page_folder import folder_captures
+from lycosa.config.collection import stored_collection
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
@@ -98,8 +99,7 @@ def import_files(
         name = collection if isinstance(collection, str) else collection.name
         before = workspace.state().settings.get(name, {})
         if isinstance(collection, str):
-            stated = {key: before[key] for key in Collection.model_fields if key in before}
-            collection = Collection.model_validate({"name": name, **stated})
+            collection = stored_collection(name, before)
         follower: IndexFollower | None = None
         stack.callback(lambda: follower.close() if follower else None)
         session = open_session(

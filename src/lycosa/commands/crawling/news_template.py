@@ -64,10 +64,10 @@ def _seed_file(name: str, sites: Sequence[Site]) -> str:
 
 def _collection(number: int, code: str, name: str, domains: Domains) -> str:
     hours, minutes = divmod(number * _SPREAD_MINUTES, 60)
-    settings: dict[str, object] = {"name": code, "language": code}
-    if "accept_language" in Collection.model_fields:
-        settings["accept_language"] = _accepts(code)
-    settings |= {
+    settings: dict[str, object] = {
+        "name": code,
+        "language": code,
+        "accept_language": _accepts(code),
         "seed_file": f"{SEEDS}/{code}.txt",
         "scope": "domain",
         "delay": "2s",

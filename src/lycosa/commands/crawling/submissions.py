@@ -21,7 +21,7 @@ from lycosa.core.units import format_time
 from lycosa.crawl.session.submission import Submitted, submit
 from lycosa.fetch.guard import is_public
 from lycosa.find.find import submit_find
-from lycosa.store.storage.storage import Storage, open_storage
+from lycosa.store.storage.storage import Storage, json_documents, open_storage
 from lycosa.url.normalise import normalise, typed_url
 from lycosa.url.scope import hostname
 
@@ -87,19 +87,11 @@ def propose(storage: Storage, url: str, note: str = "", clock: Clock | None = No
 
 def proposals(storage: Storage) -> list[Proposal]:
     """Return the waiting proposals, oldest first."""
-    waiting = []
-    for name in sorted(storage.names(FOLDER)):
-        identity = name.removesuffix(".json")
-        if not _ID.fullmatch(identity):
-            continue
-        try:
-            document = json.loads(storage.read(f"{FOLDER}/{name}") or b"null")
-            waiting.append(
-                Proposal(identity, str(document["url"]), str(document["note"]), str(document["at"]))
-            )
-        except (ValueError, KeyError, TypeError):
-            continue
-    return waiting
+    return [
+        Proposal(name, str(document["url"]), str(document["note"]), str(document["at"]))
+        for name, document in json_documents(storage, FOLDER)
+        if _ID.fullmatch(name) and document.keys() >= {"url", "note", "at"}
+    ]
 
 
 def take(root: str, config: Config, identity: str, collection: str = "") -> Submitted:

@@ -7,7 +7,6 @@ from typing import Any
 
 import polars as pl
 
-from lycosa.commands.inspection.explain_verdict import stored_collection
 from lycosa.commands.inspection.status import (
     counted,
     due_again_of,
@@ -16,6 +15,7 @@ from lycosa.commands.inspection.status import (
     waiting_for,
 )
 from lycosa.commands.models import CollectionFacts, CollectionHoldings
+from lycosa.config.collection import stored_collection
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.records import UrlState, VisitKind

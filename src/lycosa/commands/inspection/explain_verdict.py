@@ -17,6 +17,7 @@ from typing import Any, assert_never
 import polars as pl
 import polars.selectors as cs
 
+from lycosa.config.collection import stored_collection
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock
 from lycosa.core.errors import Refusal, UrlError
@@ -399,9 +400,3 @@ class StoredCrawl:
     def _hosts(self) -> pl.DataFrame:
         hosts = self.tables.scan("hosts").filter(pl.col("host") == self.identity.host)
         return hosts.with_columns(cs.datetime().dt.epoch("ms")).collect()
-
-
-def stored_collection(name: str, settings: Mapping[str, Any]) -> Collection:
-    """Return a collection from the settings of its latest claim."""
-    fields = {key: value for key, value in settings.items() if key in Collection.model_fields}
-    return Collection.model_validate({**fields, "name": name})

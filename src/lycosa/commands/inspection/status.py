@@ -9,7 +9,6 @@ from typing import Any
 import polars as pl
 
 from lycosa.cluster.status import cluster_status
-from lycosa.commands.inspection.explain_verdict import stored_collection
 from lycosa.commands.models import (
     CollectionStatus,
     HostStatus,
@@ -21,6 +20,7 @@ from lycosa.commands.models import (
     TrapCount,
     WorkspaceStatus,
 )
+from lycosa.config.collection import stored_collection
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
-
 import polars as pl
 
 from lycosa.commands.inspection.status_by import groups_of
@@ -23,6 +20,7 @@ from lycosa.store.exclusion.purge import PurgeReport
 from lycosa.store.exclusion.purge_collection import purge_collection
 from lycosa.store.log.claim import INBOX
 from lycosa.store.log.transaction import CommitContents
+from lycosa.store.storage.storage import json_documents
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
@@ -146,9 +144,6 @@ def purge(root: str, name: str, config: Config) -> PurgeReport:
 
 
 def _clear_inbox(workspace: Workspace, name: str) -> None:
-    for each in workspace.storage.names(INBOX):
-        content = workspace.storage.read(f"{INBOX}/{each}")
-        with suppress(ValueError):
-            document = json.loads(content or b"{}")
-            if isinstance(document, dict) and document.get("collection") == name:
-                workspace.storage.remove(f"{INBOX}/{each}")
+    for each, document in json_documents(workspace.storage, INBOX):
+        if document.get("collection") == name:
+            workspace.storage.remove(f"{INBOX}/{each}.json")

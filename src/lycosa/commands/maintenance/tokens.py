@@ -20,7 +20,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_time
 from lycosa.store.coordination.owner import owner_of
-from lycosa.store.storage.storage import Storage
+from lycosa.store.storage.storage import Storage, json_documents
 
 FOLDER = "run/tokens"
 PREFIX = "lycosa_"
@@ -96,12 +96,11 @@ class Tokens:
         with self._lock:
             now_ms = self._clock.monotonic_ms()
             if fresh or self._read_at is None or now_ms - self._read_at >= _KEPT_MS:
-                tokens = (
-                    self._read(file)
-                    for file in sorted(self._storage.names(FOLDER))
-                    if file.endswith(".json")
-                )
-                self._tokens = {token.name: token for token in tokens if token is not None}
+                self._tokens = {
+                    name: Token(name, str(document["sha256"]), str(document["created_at"]))
+                    for name, document in json_documents(self._storage, FOLDER)
+                    if _DIGEST.fullmatch(str(document.get("sha256"))) and "created_at" in document
+                }
                 self._read_at = now_ms
             return self._tokens
 
@@ -123,19 +122,6 @@ class Tokens:
         ):
             return OWNER
         return holder
-
-    def _read(self, file: str) -> Token | None:
-        """Return the token in a file; None if the file is missing or invalid."""
-        try:
-            document = json.loads(self._storage.read(f"{FOLDER}/{file}") or b"null")
-            sha256 = str(document["sha256"])
-            return (
-                Token(file.removesuffix(".json"), sha256, str(document["created_at"]))
-                if _DIGEST.fullmatch(sha256)
-                else None
-            )
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return None
 
 
 def _path(name: str) -> str:

@@ -19,7 +19,7 @@ from lycosa.core.units import format_time
 from lycosa.crawl.dispatcher import Dispatcher
 from lycosa.crawl.session.planning import require_collection
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.store.storage.storage import Storage
+from lycosa.store.storage.storage import Storage, json_documents
 from lycosa.store.workspace import Workspace
 
 FOLDER = "run/paused"
@@ -66,18 +66,11 @@ def set_paused(root: str, collection: str, *, paused: bool, by: str = "") -> Non
 
 def paused(storage: Storage) -> Mapping[str, Mapping[str, str]]:
     """Return the paused collections, each with `by` and `at`."""
-    pauses = {}
-    for file in sorted(storage.names(FOLDER)):
-        name = file.removesuffix(".json")
-        if file == name or not _NAME.fullmatch(name):
-            continue
-        try:
-            document = json.loads(storage.read(f"{FOLDER}/{file}") or b"{}")
-        except ValueError:
-            document = {}
-        entries = document if isinstance(document, dict) else {}
-        pauses[name] = {"by": str(entries.get("by", "")), "at": str(entries.get("at", ""))}
-    return pauses
+    return {
+        name: {"by": str(document.get("by", "")), "at": str(document.get("at", ""))}
+        for name, document in json_documents(storage, FOLDER)
+        if _NAME.fullmatch(name)
+    }
 
 
 def require_not_paused(storage: Storage, collection: str) -> None:

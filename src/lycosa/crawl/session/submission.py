@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lycosa.config.collection import stored_collection
 from lycosa.config.credentials import without_user
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import SystemClock
@@ -128,8 +129,7 @@ def _collection(
         )
     if name not in before:
         raise UsageError(f"unknown collection {name!r}; {nearest(name, names)}")
-    fields = {key: value for key, value in settings.items() if key in Collection.model_fields}
-    return Collection.model_validate(fields), tuple(settings.get("seeds", ()))
+    return stored_collection(name, settings), tuple(settings.get("seeds", ()))
 
 
 def exclusion_list(config: Config) -> ExclusionRules:

@@ -201,19 +201,9 @@ def _pages(
 
     Pages whose records are `lost` are omitted.
     """
-    rows = (
-        tables.scan("pages")
-        .filter(~pl.col("record_id").is_in(list(lost)))
-        .with_columns(pl.col("fetched_at").dt.epoch("ms"))
-    )
-    if chosen.collection:
-        rows = rows.filter(pl.col("collection") == chosen.collection)
+    rows = chosen.of(tables.scan("pages")).filter(~pl.col("record_id").is_in(list(lost)))
     if chosen.language:
         rows = rows.filter(pl.col("language") == chosen.language)
-    if chosen.since:
-        rows = rows.filter(pl.col("fetched_at") >= chosen.since)
-    if chosen.site is not None:
-        rows = rows.filter(chosen.site.rows())
     for partition in (
         rows.select(pl.col("partition").unique().sort()).collect()["partition"].to_list()
     ):

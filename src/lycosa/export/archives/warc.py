@@ -52,6 +52,17 @@ class WarcSelection:
     site: SiteName | None = None
     since: int = 0
 
+    def of(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the selected rows of a table, `fetched_at` in ms since 1970; of any language."""
+        rows = rows.with_columns(pl.col("fetched_at").dt.epoch("ms"))
+        if self.collection:
+            rows = rows.filter(pl.col("collection") == self.collection)
+        if self.site is not None:
+            rows = rows.filter(self.site.rows())
+        if self.since:
+            rows = rows.filter(pl.col("fetched_at") >= self.since)
+        return rows
+
 
 @dataclass(slots=True, frozen=True)
 class UnreadableRecord:
@@ -147,18 +158,11 @@ def export_warc(
 
 
 def _captures(tables: LiveTables, chosen: WarcSelection) -> pl.LazyFrame:
-    rows = tables.scan("visits").filter(
+    rows = chosen.of(tables.scan("visits")).filter(
         (pl.col("http_status") > 0)
         & (pl.col("kind") != VisitKind.CHECK.value)
         & (pl.col("warc_file") != "")
     )
-    if chosen.collection:
-        rows = rows.filter(pl.col("collection") == chosen.collection)
-    if chosen.site is not None:
-        rows = rows.filter(chosen.site.rows())
-    rows = rows.with_columns(pl.col("fetched_at").dt.epoch("ms"))
-    if chosen.since:
-        rows = rows.filter(pl.col("fetched_at") >= chosen.since)
     if chosen.language:
         keys = ["collection", "host_key", "url_key"]
         pages = tables.scan("pages").filter(pl.col("language") == chosen.language).select(keys)

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import polars as pl
 import xxhash
 
-from lycosa.chunks.split import Chunk, split_page
+from lycosa.chunks.split import split_page
 from lycosa.chunks.tokens import ChunkBudget, budget_of
 from lycosa.core.errors import UsageError
 from lycosa.core.version import VERSION
@@ -207,20 +207,7 @@ def _rows(page: MarkdownPage, budget: ChunkBudget) -> Iterator[dict[str, Any]]:
         "record_id": page.record_id,
     }
     for chunk in split_page(page.url, page.markdown, budget, page.language):
-        yield {**_fields(chunk), **of_page}
-
-
-def _fields(chunk: Chunk) -> dict[str, Any]:
-    return {
-        "id": chunk.id,
-        "url": chunk.url,
-        "position": chunk.position,
-        "headings": chunk.headings,
-        "text": chunk.text,
-        "size": chunk.size,
-        "previous": chunk.previous,
-        "next": chunk.next,
-    }
+        yield {**asdict(chunk), **of_page}
 
 
 def _written(moment: datetime | None) -> str | None:

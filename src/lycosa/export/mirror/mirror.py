@@ -17,7 +17,7 @@ from urllib.parse import quote
 import polars as pl
 
 from lycosa.archive.warc.reader import read_response
-from lycosa.config.settings import Collection
+from lycosa.config.collection import stored_collection
 from lycosa.core.errors import ArchiveError, UsageError
 from lycosa.core.records import LinkKind, UrlState, VisitKind
 from lycosa.export.mirror.file_names import file_names, is_known
@@ -99,12 +99,7 @@ def export_mirror(
         raise UsageError(f"collection {name!r} has no capture of {parsed_site}")
     names = file_names((each.url, _file_type(each)) for each in captures)
     redirects = dict(_redirects(tables, name))
-    settings = tables.state.settings.get(name, {})
-    rules = Rules(
-        Collection.model_validate(
-            {key: settings[key] for key in Collection.model_fields if key in settings}
-        )
-    )
+    rules = Rules(stored_collection(name, tables.state.settings.get(name, {})))
     start = folder / names[_start_url(captures, parsed_site)] if captures else folder
     report = MirrorReport(folder, start, len(redirects))
 

@@ -25,6 +25,8 @@ _MONOSPACED = re.compile(
 )
 _MAX_ANCESTORS = 12
 _NO_BULLETS = frozenset({"bullet", "none"})
+_TEXTS = {"name": "name", "basedOn": "based_on", "numId": "number"}
+"""Element -> field of `Style`."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -131,15 +133,11 @@ def _styles(collected: Attributes) -> dict[str, Style]:
         value = attributes.get("val", "")
         if name == "style":
             style = declared[attributes.get("styleId", "")] = {}
-        elif name == "name":
-            style["name"] = value
-        elif name == "basedOn":
-            style["based_on"] = value
+        elif name in _TEXTS:
+            style[_TEXTS[name]] = value
         elif name == "outlineLvl":
             level = whole_number(value, 9)
             style["outline"] = level + 1 if level < 9 else 0
-        elif name == "numId":
-            style["number"] = value
         elif name == "ilvl":
             style["level"] = whole_number(value)
         else:

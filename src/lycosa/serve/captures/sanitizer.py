@@ -16,6 +16,7 @@ import nh3
 
 from lycosa.core.errors import Refusal
 from lycosa.page.encoding import decode
+from lycosa.page.html.links import base_url
 from lycosa.page.html.nesting import bounded
 from lycosa.page.html.tree import Tree, parse_html
 from lycosa.url.normalise import LinkResolver
@@ -77,7 +78,9 @@ def safe_page(payload: bytes, content_type: str, url: str, refer: Refer) -> str:
     decoded = decode(payload[:MAX_BYTES], content_type)
     data, _ = bounded(decoded.data)
     tree, _ = parse_html(data)
-    resolver = LinkResolver(_base(tree, url), decoded.charset or "utf-8")
+    named = tree.css_first("base[href]")
+    base = base_url(url, None if named is None else named.attributes.get("href"))
+    resolver = LinkResolver(base, decoded.charset or "utf-8")
     left = _MAX_ATTRIBUTES
 
     def filtered(tag: str, name: str, value: str) -> str | None:
@@ -120,14 +123,6 @@ def _target(href: str, resolver: LinkResolver, refer: Refer) -> str | None:
         return None  # javascript:, data:, mailto: etc.
     _, mark, fragment = href.partition("#")
     return refer(target) + (f"#{fragment}" if mark and fragment else "")
-
-
-def _base(tree: Tree, url: str) -> str:
-    """Return the base URL of links: that of the document, if it declares one."""
-    named = tree.css_first("base[href]")
-    href = named.attributes.get("href") if named is not None else None
-    target = LinkResolver(url).resolve(href) if href else None
-    return target if isinstance(target, str) and not isinstance(target, Refusal) else url
 
 
 def _outer(tree: Tree) -> tuple[str, str]:

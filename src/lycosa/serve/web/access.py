@@ -118,9 +118,9 @@ class Access:
         """Return whether a request has a valid token or session. Counts no failed attempts and
         raises nothing.
         """
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            return self._tokens.holder(token.strip()) is not None
+        token = _bearer_token(request)
+        if token is not None:
+            return self._tokens.holder(token) is not None
         return self.session(request) is not None
 
     def open_session(self, token: str, address: str) -> str | None:
@@ -150,10 +150,10 @@ class Access:
         return Session(name, self._csrf(payload))
 
     def _bearer(self, request: Request) -> str | None:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer":
+        token = _bearer_token(request)
+        if token is None:
             return None
-        name = self._holder(token.strip(), address_of_client(request))
+        name = self._holder(token, address_of_client(request))
         if name is None:
             raise _unauthorised("This token is unknown or was revoked")
         return name
@@ -177,6 +177,12 @@ class Access:
 
     def _csrf(self, payload: str) -> str:
         return hmac.new(self._key, f"csrf {payload}".encode(), hashlib.sha256).hexdigest()
+
+
+def _bearer_token(request: Request) -> str | None:
+    """Return the token in the Authorization header; None without one."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
 
 
 def address_of_client(request: Request) -> str:

@@ -57,12 +57,9 @@ class RateLimiter:
             return self._wait(self._left(who))
 
     def _left(self, who: str) -> float:
-        left, since = self._buckets.get(who, (self._burst, 0.0))
-        return (
-            min(self._burst, left + (self._now() - since) * self._a_second)
-            if who in self._buckets
-            else left
-        )
+        now = self._now()
+        left, since = self._buckets.get(who, (self._burst, now))
+        return min(self._burst, left + (now - since) * self._a_second)
 
     def _wait(self, left: float) -> int:
         return 0 if left >= 1 or self._a_second == 0 else math.ceil((1 - left) / self._a_second)

@@ -11,10 +11,13 @@ entry. `Storage.folders` publishes whole folders, such as generations of the ind
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 from abc import abstractmethod
-from typing import Protocol
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Protocol
 
 from lycosa.core.errors import UsageError
 from lycosa.store.storage.files import DataFiles, PublishedFolders
@@ -127,6 +130,20 @@ class Storage(Protocol):
     def lock_path(self, relative: str) -> str:
         """Return the path of a file for `flock`. Outside folders it locks only this machine."""
         ...
+
+
+def json_documents(storage: Storage, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield name (without `.json`) and content of the JSON files in a folder, by name.
+
+    The content of a damaged file is {}; the readers decide what that means.
+    """
+    for file in storage.names(folder):
+        content = storage.read(f"{folder}/{file}") if file.endswith(".json") else None
+        if content is not None:
+            document: object = None
+            with suppress(ValueError, RecursionError):
+                document = json.loads(content)
+            yield file.removesuffix(".json"), document if isinstance(document, dict) else {}
 
 
 def open_storage(location: str) -> Storage:
