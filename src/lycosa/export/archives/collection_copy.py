@@ -123,6 +123,7 @@ class _Copy:
         self._source = source
         self._tables = tables
         self._name = name
+        self._mine = pl.col("collection") == name
         self._target = target
         self._clock = clock
         self._report = CopyReport()
@@ -133,17 +134,16 @@ class _Copy:
         )
         for captures in self._captures():
             self._copy_captures(claim, captures)
-        mine = pl.col("collection") == self._name
         sources: list[pl.DataFrame] = []
         for table in ("pages", "metadata", "items", "urls", "found"):
             for frame in self._tables.ordered(table, memory_bytes=_FRAME_BYTES):
-                rows = frame.filter(mine)
+                rows = frame.filter(self._mine)
                 self._commit(claim, table, rows)
                 if table == "pages":
                     sources.append(rows.select(_SOURCE))
         redirects = (
             self._tables.scan("visits")
-            .filter(mine & (pl.col("redirect_to") != ""))
+            .filter(self._mine & (pl.col("redirect_to") != ""))
             .select(_SOURCE)
             .collect()
         )
@@ -168,7 +168,7 @@ class _Copy:
 
     def _captures(self) -> Iterator[pl.DataFrame]:
         """Yield the visits in the order of the archive, a few thousand at a time."""
-        visits = self._tables.scan("visits").filter(pl.col("collection") == self._name)
+        visits = self._tables.scan("visits").filter(self._mine)
         files = visits.select("warc_file").unique().sort("warc_file").collect()["warc_file"]
         for warc_file in files:
             rows = visits.filter(pl.col("warc_file") == warc_file).sort("warc_offset").collect()
@@ -229,9 +229,8 @@ class _Copy:
 
     def _copy_hosts(self, claim: Claim) -> None:
         """Copy the hosts and domains of the collection, with the counts of the target."""
-        mine = pl.col("collection") == self._name
         there = LiveTables(self._target)
-        touched = self._tables.scan("urls").filter(mine).select("host_key").unique().collect()
+        touched = self._tables.scan("urls").filter(self._mine).select("host_key").unique().collect()
         states = [
             (pl.col("state") == state.value).sum().cast(pl.Int64).alias(f"now_{state.value}")
             for state in (UrlState.KNOWN, UrlState.VISITED)
