@@ -310,6 +310,23 @@ def test_damaged_records_are_omitted_and_reported(workspace: Workspace, tmp_path
     assert contents(out) == contents(tmp_path / "whole")
 
 
+def test_the_warcinfo_records_of_copied_records_are_copied(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    source = workspace
+    for name in ("copy", "copy of a copy"):
+        target = Workspace.create(str(tmp_path / name), 4)
+        copy_collection(source, "default", target, {})
+        source = target
+    files = [Path(source.path(warc)) for warc in source.state().warcs]
+    files += export_warc(source, tmp_path / "out").files
+    for file in files:
+        records = list(read_records(file))
+        ids = {record.id() for record in records if record.type == "warcinfo"}
+        others = [record for record in records if record.type != "warcinfo"]
+        assert {record.id("warc-warcinfo-id") for record in others} <= ids
+
+
 def test_damaged_accompanying_records_do_not_omit_the_response(
     workspace: Workspace, tmp_path: Path
 ) -> None:

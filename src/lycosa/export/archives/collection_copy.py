@@ -23,6 +23,7 @@ from lycosa.core.records import UrlState
 from lycosa.export.archives.warc import (
     ArchivedCapture,
     UnreadableRecord,
+    copy_warcinfo,
     index_line,
     readable_groups,
 )
@@ -219,6 +220,8 @@ class _Copy:
             for capture, file, records in readable_groups(
                 self._source, captures, self._report.unreadable
             ):
+                if not moved:
+                    copy_warcinfo(file, output, self._report.unreadable)
                 first, last = records[0], records[-1]
                 moved[capture.warc_offset] = output.tell()
                 if capture.http_status and first.type != "metadata":

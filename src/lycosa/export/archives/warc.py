@@ -281,16 +281,27 @@ def _copy(
     for capture, file, records in readable_groups(workspace, captures, unreadable):
         if file is not source:
             source = file
-            try:
-                # the records refer to this warcinfo record, which describes their crawl
-                output.write(file.peek(0, file.read(0).length))
-            except ArchiveError as error:
-                unreadable.append(UnreadableRecord("", "", str(error)))
+            copy_warcinfo(file, output, unreadable)
         first, last = records[0], records[0] if responses_only else records[-1]
         if first.type != "metadata":
             lines.append(index_line(capture, first, name, output.tell()))
             output.write(file.peek(first.offset, last.offset + last.length - first.offset))
     return lines
+
+
+def copy_warcinfo(file: RecordFile, output: BinaryIO, unreadable: list[UnreadableRecord]) -> None:
+    """Copy the first records, which describe the crawl of the others.
+
+    The others refer to them, and readers need them to find the records after damage.
+    """
+    offset = 0
+    try:
+        while (record := file.read(offset)).type == "warcinfo":
+            output.write(file.peek(offset, record.length))
+            offset += record.length
+    except ArchiveError as error:
+        if not offset:  # else it is a capture, which is reported as such
+            unreadable.append(UnreadableRecord("", "", str(error)))
 
 
 def readable_groups(
