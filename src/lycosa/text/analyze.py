@@ -54,7 +54,7 @@ __all__ = [
     "analyzer_for",
 ]
 
-ANALYSIS_VERSION = 6
+ANALYSIS_VERSION = 7
 """Raise it when an analyzer gives other terms, so that indexes are rebuilt."""
 
 MEMO_WORDS = 40_000
@@ -86,7 +86,8 @@ class NativeAnalyzer(Analyzer):
         self._terms = self._new_terms()
 
     def _new_terms(self) -> Terms[bytes]:
-        return Terms(lambda word: self.tokenizer.analyze(word.decode()), self._mark)
+        analyze = self.tokenizer.analyze
+        return Terms(lambda word: analyze(fold.undivided(word.decode())), self._mark)
 
     def marked(self, text: str) -> str:
         text = fold.with_names(text)

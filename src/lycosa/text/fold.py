@@ -40,10 +40,14 @@ _DIGITS = {
 }
 _FIRST_DIGITS = "\u0600"
 _INVISIBLE = re.compile(
-    "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\u180b-\u180e\ufe00-\ufe0f]"
+    "[\u00ad\u034f\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\u180b-\u180e\ufe00-\ufe0f]"
 )
+# Russian and others write stress in encyclopedias only: Росси́я. No composed letter has it.
+_STRESS = re.compile("(?<=[\u0400-\u052f])[\u0300\u0301]")
 # Characters that `plain` removes or replaces besides NFKC.
-_ODD = re.compile(f"[{_INVISIBLE.pattern[1:-1]}{_VOWEL_SIGNS.pattern[1:-1]}\u0130]")
+_ODD = re.compile(f"[{_INVISIBLE.pattern[1:-1]}{_VOWEL_SIGNS.pattern[1:-1]}\u0130\u0300\u0301]")
+# At these characters tantivy's tokenizer would divide a word.
+_DIVIDING = re.compile(f"[{_INVISIBLE.pattern[1:-1]}\u0300-\u036f]")
 _LATIN_LETTERS = str.maketrans(
     {
         "ß": "ss",
@@ -101,7 +105,12 @@ def plain(word: str) -> str:
     word = _INVISIBLE.sub("", compatible(word)).casefold()
     if not unicodedata.is_normalized("NFKC", word):
         word = unicodedata.normalize("NFKC", word)
-    return _VOWEL_SIGNS.sub("", word)
+    return _STRESS.sub("", _VOWEL_SIGNS.sub("", word))
+
+
+def undivided(word: str) -> str:
+    """Drop invisible characters and accents that are characters of their own after NFKC."""
+    return word if word.isascii() else _DIVIDING.sub("", word)
 
 
 def without_accents(word: str) -> str:
