@@ -173,8 +173,8 @@ def test_status_of_a_running_silent_and_ended_cluster(here: Lycosa, workspace: P
 
     document = {
         "leader": "ray-head-77", "engine": "ray", "dashboard": "http://127.0.0.1:8265", "written_at": format_time(SystemClock().now_ms()),
-        "log_head": 9, "ended": False, "nodes": [{"name": "a", "address": "10.0.0.1", "cpus": 8.0, "alive": True},
-        {"name": "b", "address": "10.0.0.2", "cpus": 4.0, "alive": False}], "unassigned": 2, "partitions": 64, "granted": {"news": 500},
+        "log_head": 9, "ended": False, "nodes": [{"name": "a", "address": "10.0.0.1", "cpus": 8.0},
+        {"name": "b", "address": "10.0.0.2", "cpus": 4.0}], "unassigned": 2, "partitions": 64, "granted": {"news": 500},
         "workers": [worker("w1", "a"), worker("w2", "a", idle=True, lag_entries=3), worker("w3", "b", progress={})],
     }  # fmt: skip
     try:
@@ -182,13 +182,13 @@ def test_status_of_a_running_silent_and_ended_cluster(here: Lycosa, workspace: P
         storage.replace(CLUSTER, json.dumps(document).encode())
         outcome = here("-w", str(workspace), "status").out
         for text in (
-            "engine ray, led by ray-head-77: 2 nodes (1 dead), 3 workers, 64 partitions (2 "
+            "engine ray, led by ray-head-77: 2 nodes, 3 workers, 64 partitions (2 "
             "unassigned), log entry 9",
             "running             a cluster",
             "http://127.0.0.1:8265",
             "page quota        news 500\n",
             "10.0.0.1, 8 CPUs, 2 workers, 32 partitions, 5.0 pages/s",
-            "dead; 10.0.0.2, 4 CPUs, 1 worker, 16 partitions, 0.0 pages/s",
+            "10.0.0.2, 4 CPUs, 1 worker, 16 partitions, 0.0 pages/s",
             "2.5 pages/s, 1,200 pages, 7 in flight; 51,000 waiting; behind by 3 log entries; "
             "idle; errors timeout 2",
         ):

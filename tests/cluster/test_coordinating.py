@@ -90,7 +90,7 @@ def test_coordinator_service_becomes_leader_replies_and_is_replaced(workspace: W
             assert second.status()["why"] == "finished"
             claim.release()
             until(lambda: ping(second) and second.status()["done"])
-            second.nodes([{"name": "node", "address": "127.0.0.1", "cpus": 2, "alive": True}])
+            second.nodes([{"name": "node", "address": "127.0.0.1", "cpus": 2}])
             time.sleep(SETTINGS.reassign / 1000)  # until assignments of the first one have expired
         finally:
             second.close()

@@ -74,8 +74,8 @@ def cluster_document(**more: Any) -> dict[str, Any]:
 
     return {
         "leader": "ray-a-77", "engine": "ray", "dashboard": "", "written_at": format_time(NOW_MS - 1_000), "log_head": 9,
-        "ended": False, "nodes": [{"name": "a", "address": "10.0.0.1", "cpus": 8.0, "alive": True},
-        {"name": "b\"\\\n", "address": "10.0.0.2", "cpus": 8.0, "alive": False}],
+        "ended": False, "nodes": [{"name": "a", "address": "10.0.0.1", "cpus": 8.0},
+        {"name": "b\"\\\n", "address": "10.0.0.2", "cpus": 8.0}],
         "workers": [worker("w1", "a", 1.5), worker("w2", "a", 2.5), worker("w3", "b\"\\\n", 4.0)],
         "unassigned": 2, "partitions": 64, "granted": {"news": 500},
     } | more  # fmt: skip
@@ -152,10 +152,7 @@ def test_metrics_of_a_cluster(workspace: Workspace) -> None:
     workspace.storage.replace(FILE, json.dumps(cluster_document()).encode())
     samples = parse_metrics(Meter(workspace.root, ManualClock(NOW_MS)).text())
     assert value(samples, "cluster_up") == value(samples, "daemon_up") == 1
-    assert (value(samples, "nodes", state="alive"), value(samples, "nodes", state="dead")) == (
-        1,
-        1,
-    )
+    assert value(samples, "nodes") == 2
     assert value(samples, "node_pages_per_second", node="a") == 4.0
     assert value(samples, "node_workers", node='b"\\\n') == 1
     assert value(samples, "worker_lag_entries", worker="w2", node="a") == 3

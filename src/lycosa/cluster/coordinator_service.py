@@ -96,7 +96,7 @@ class CoordinatorService:
             self._coordinator.stop(reason)
 
     def nodes(self, nodes: Sequence[Mapping[str, Any]]) -> None:
-        """Set the nodes in `run/cluster.json`: name, address, cpus, alive."""
+        """Set the nodes in `run/cluster.json`: name, address, cpus."""
         self._nodes = [dict(node) for node in nodes]
 
     def status(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class Unreachable(WorkError):
 
 @dataclass(slots=True, frozen=True)
 class Node:
-    """A machine that an engine can use.
+    """A running machine that an engine can use.
 
     `name`: unique, stable while the machine runs. `cpus`: number of CPUs for workers.
     """
@@ -33,7 +33,6 @@ class Node:
     name: str
     address: str
     cpus: float
-    alive: bool = True
 
 
 class Remote(Protocol):

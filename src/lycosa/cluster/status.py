@@ -23,7 +23,7 @@ def cluster_status(root: str, clock: Clock | None = None) -> dict[str, Any] | No
     """Return the last report of the coordinator; None without a valid one.
 
     Keys as the coordinator writes them: `leader`, `engine`, `dashboard` ("" without), `written_at`,
-    `cpu_s` (its own), `log_head`, `ended`, `nodes` (`name`, `address`, `cpus`, `alive`), `workers`
+    `cpu_s` (its own), `log_head`, `ended`, `nodes` (`name`, `address`, `cpus`), `workers`
     (`worker`, `node`, `claim`, `partitions`, `idle`, `last_ping_ms_ago`, `lag_entries`, `waiting`,
     `progress`), `partitions`, `unassigned`, `granted`. Added here: `heard_ms_ago`, by this
     machine's clock; `silent`: overdue, so the rest is outdated; `over`: the work has ended and no
@@ -47,7 +47,7 @@ def cluster_status(root: str, clock: Clock | None = None) -> dict[str, Any] | No
     for worker in workers:
         nodes.setdefault(
             str(worker.get("node")),
-            {"name": worker.get("node"), "address": "", "cpus": 0, "alive": True},
+            {"name": worker.get("node"), "address": "", "cpus": 0},
         )
     for name, node in nodes.items():
         there = [worker for worker in workers if str(worker.get("node")) == name]

@@ -223,7 +223,7 @@ class WorkerSupervision:
         ) and not remote.alive():
             # its node may be lost, and the worker must not start there again
             self._poll_nodes(now)
-            node_died = place.node not in {node.name for node in self.nodes if node.alive}
+            node_died = place.node not in {node.name for node in self.nodes}
             self._failed(place, now, ReportKind.FAILED, poll.error, node_died=node_died)
         elif now - poll.answered_ms >= (_SILENT_MS if status is not None else _STARTS_MS):
             remote.kill()
@@ -291,9 +291,7 @@ class WorkerSupervision:
     def _fill(self) -> None:
         """Add the missing slots."""
         start_count = (
-            self._size
-            if self._size is not None
-            else sum(int(node.cpus) for node in self.nodes if node.alive)
+            self._size if self._size is not None else sum(int(node.cpus) for node in self.nodes)
         )
         staying = [place for place in self.places if not place.leaving]
         for _ in range(min(start_count, self._maximum) - len(staying)):
@@ -307,9 +305,7 @@ class WorkerSupervision:
 
     def _least_loaded(self) -> str:
         load = self._load()
-        nodes = [node for node in self.nodes if node.alive and node.cpus > 0] or [
-            node for node in self.nodes if node.alive
-        ]
+        nodes = [node for node in self.nodes if node.cpus > 0] or self.nodes
         return (
             min(nodes, key=lambda node: (load[node.name] / max(node.cpus, 1), node.name)).name
             if nodes
@@ -321,9 +317,7 @@ class WorkerSupervision:
         if self._size is None or now < self._next_move:
             return
         load = self._load()
-        empty = [
-            node for node in self.nodes if node.alive and node.cpus > 0 and not load[node.name]
-        ]
+        empty = [node for node in self.nodes if node.cpus > 0 and not load[node.name]]
         crowded = [node for node in self.nodes if load[node.name] > 1]
         if not empty or not crowded or any(place.remote is None for place in self.places):
             return

@@ -296,12 +296,7 @@ def _cluster_families(cluster: Mapping[str, Any]) -> Iterator[_Family]:
     if cluster["silent"]:
         return
     nodes = cluster["nodes"]
-    alive = sum(bool(node.get("alive")) for node in nodes)
-    yield (
-        "nodes",
-        "Nodes of the cluster.",
-        _by("state", {"alive": alive, "dead": len(nodes) - alive}),
-    )
+    yield "nodes", "Running nodes of the cluster.", _one(len(nodes))
     for name, key, meaning in (
         ("node_cpus", "cpus", "CPUs of a node."),
         ("node_workers", "workers", "Workers on a node."),

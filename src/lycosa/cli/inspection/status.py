@@ -285,10 +285,9 @@ def cluster_rows(cluster: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         what = "its workers stop automatically; start the cluster again to continue"
         return [("cluster", f"no message from {leader} for {age} (since {written_at}): {what}")]
     nodes, workers = cluster["nodes"], cluster["workers"]
-    dead = sum(not node.get("alive") for node in nodes)
     text = (
-        f"engine {cluster.get('engine')}, led by {leader}: {number_of(len(nodes), 'node')}"
-        f"{f' ({dead} dead)' if dead else ''}, {number_of(len(workers), 'worker')}, "
+        f"engine {cluster.get('engine')}, led by {leader}: {number_of(len(nodes), 'node')}, "
+        f"{number_of(len(workers), 'worker')}, "
         f"{cluster.get('partitions', 0)} partitions ({cluster.get('unassigned', 0)} unassigned), "
         f"log entry {cluster.get('log_head')}"
     )
@@ -304,7 +303,7 @@ def cluster_rows(cluster: Mapping[str, Any] | None) -> list[tuple[str, str]]:
 def _node(node: Mapping[str, Any]) -> str:
     address = f"{node['address']}, " if node.get("address") else ""
     return (
-        f"{'' if node.get('alive') else 'dead; '}{address}{node.get('cpus', 0):g} CPUs, "
+        f"{address}{node.get('cpus', 0):g} CPUs, "
         f"{number_of(node['workers'], 'worker')}, {number_of(node['partitions'], 'partition')}, "
         f"{node['rate']:,} pages/s"
     )

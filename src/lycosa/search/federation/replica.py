@@ -220,7 +220,7 @@ class ReplicaSupervisor:
         ]:
             self._notify(f"search replica {replica.name} died; it is replaced")
             self._end(replica)
-        nodes = [node.name for node in self._engine.nodes() if node.alive]
+        nodes = [node.name for node in self._engine.nodes()]
         for shard, replicas in zip(shards, self._shards, strict=True):
             replicas[:] = [replica for replica in replicas if replica.name in self._nodes]
             while len(replicas) < self._count:
