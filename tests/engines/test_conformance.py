@@ -165,7 +165,8 @@ def test_remote_can_be_called_by_another_remote(engine: Engine) -> None:
 
 def test_object_is_placed_on_the_requested_node(engine: Engine) -> None:
     nodes = engine.nodes()
-    assert all(node.alive and node.cpus >= 1 for node in nodes)
+    assert nodes
+    assert all(node.cpus >= 1 for node in nodes)
     placed = {node.name: engine.start("remote", SampleObject, node=node.name) for node in nodes}
     for remote in placed.values():
         assert remote.ask("count", timeout_s=LIMIT_S) == 0
