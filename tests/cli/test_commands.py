@@ -186,7 +186,13 @@ def test_export_check_reparse_and_index(
     assert exported["captures"] == 4  # two pages, one 404, robots.txt
     assert lycosa("-w", str(workspace), "check", "--deep").code == 0
     reparsed = lycosa("-w", str(workspace), "reparse", "--json").json
-    assert reparsed == {"pages": 2, "changed": 0, "text_changed": 0, "unreadable": 0}
+    assert reparsed == {
+        "pages": 2,
+        "changed": 0,
+        "text_changed": 0,
+        "unreadable": 0,
+        "kept_values": 0,
+    }
     assert lycosa("-w", str(workspace), "index", "--rebuild", "--json").json["documents"] == 2
     assert here("-w", str(workspace), "search", "moths").code == 0
 

@@ -295,7 +295,7 @@ def test_rendered_pages_are_marked_while_they_are_parsed(tmp_path: Path) -> None
         Workspace.open_or_create(str(tmp_path / "w")),
         parse_config("", overrides=AS_ROOT),
         [Job(collection("default", render="auto"), ("http://127.0.0.1:1/",))],
-        SessionOptions(mark=mark),
+        SessionOptions(mark=mark.set),
         command="test",
         clock=SystemClock(),
     )

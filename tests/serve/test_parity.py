@@ -190,9 +190,9 @@ WRITE_CASES = (
     ),
     WriteCase(
         "watch",
-        ("watch", "add", "wolf", "--ignore", "case", "--notify", "webhook https://hooks.example/x"),
+        ("watch", "add", "eye", "--ignore", "case", "--notify", "webhook https://hooks.example/x"),
         "watches",
-        {"texts": ["wolf"], "ignore": ["case"], "notify": ["webhook https://hooks.example/x"]},
+        {"texts": ["eye"], "ignore": ["case"], "notify": ["webhook https://hooks.example/x"]},
         frozenset({"id", "created_at"}),
     ),
     WriteCase(

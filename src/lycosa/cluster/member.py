@@ -251,7 +251,7 @@ class ClusterWorker:
                 partitions=partitions,
                 worker=self.name,
                 lease=self._lease,
-                mark=self._mark,
+                mark=self._mark.set,
             ),
             command=self._order.command,
             clock=self._clock,

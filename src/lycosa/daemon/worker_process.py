@@ -95,7 +95,7 @@ def _work(
             forever=True,
             committed=committed,
             tick=lambda: _call(ticks),
-            mark=mark,
+            mark=mark.set,
         ),
         command="run",
         clock=clock,

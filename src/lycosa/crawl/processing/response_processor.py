@@ -20,7 +20,6 @@ from lycosa.crawl.admission.discovery import KINDS, Discovery
 from lycosa.crawl.documents.pool import DocumentPool, document_limits
 from lycosa.crawl.policy.host_delay import HostPauses
 from lycosa.crawl.policy.outcome import FetchOutcome, Judgement, judge, revisit_target
-from lycosa.crawl.processing.page_mark import PageMark
 from lycosa.crawl.processing.page_reader import (
     ItemExtractor,
     ParsedExchange,
@@ -65,8 +64,8 @@ class _UnparsedDocument:
 class ResponseProcessor:
     """Processes exchanges one after the other.
 
-    `page_matcher` is called with new and changed pages. `mark`: names the page that is
-    parsed, but no document: they have time limits of their own. `extractor` extracts the items of
+    `page_matcher` is called with new and changed pages. `mark` is called with the URL of a page that
+    is parsed, and "" after it, but not for documents, which have time limits. `extractor`: of the items of
     pages.
     """
 
@@ -76,17 +75,17 @@ class ResponseProcessor:
         discovery: Discovery,
         *,
         page_matcher: PageMatcher | None = None,
-        mark: PageMark | None = None,
+        mark: Callable[[str], None] = lambda _: None,
         extractor: ItemExtractor | None = None,
     ) -> None:
         fetch = crawl.config.fetch
         self.crawl = crawl
         jobs = (each.collection for each in crawl.assignments.values())
-        self._mark = mark or PageMark()
+        self._mark = mark
         self.documents = DocumentPool(
             document_limits(crawl.config),
             markdown=MarkdownMode.MAIN if any(each.markdown for each in jobs) else None,
-            before_read=partial(self._mark.set, ""),
+            before_read=partial(mark, ""),
         )
         self._reader = Reader(
             fetch.max_decoded, product_token(fetch.user_agent), self.documents, extractor
@@ -201,9 +200,9 @@ class ResponseProcessor:
         markdown: MarkdownMode | None = None,
     ) -> ParsedExchange:
         """Parse the page of an exchange, with the items of these collections."""
-        self._mark.set(exchange.url)
+        self._mark(exchange.url)
         parsed = self._read(exchange, collections, markdown=markdown)
-        self._mark.set("")
+        self._mark("")
         return parsed
 
     @contextmanager

@@ -23,7 +23,6 @@ from lycosa.crawl.admission.url_filter import ExclusionCheck
 from lycosa.crawl.fetch_pipeline import Fetcher
 from lycosa.crawl.policy.operations import Operations
 from lycosa.crawl.policy.request_profiles import require_secrets
-from lycosa.crawl.processing.page_mark import PageMark
 from lycosa.crawl.processing.page_reader import item_extractor
 from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.recovery.replay import replay
@@ -196,7 +195,7 @@ class SessionOptions(WorkerOptions):
     partitions: Iterable[int] | None = None
     worker: str = ""
     plugins: Plugins | None = None
-    mark: PageMark | None = None
+    mark: Callable[[str], None] = lambda _: None
 
 
 def open_session(
