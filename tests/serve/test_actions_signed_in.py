@@ -107,7 +107,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     ]
     with nginx(servers) as server:
         homes = [f"http://{name}:{server.port}/" for name in (CRAWLED, HUNTED)]
-        settings = f"{QUICK}[serve]\npublic_form = true\n" + collection("default", *homes).replace(
+        # each commit and update of the index costs CPU that the browser needs
+        slower = QUICK.replace("300ms", "1s")
+        settings = f"{slower}[serve]\npublic_form = true\n" + collection("default", *homes).replace(
             "delay = 0", 'delay = "250ms"'
         )
         (root / "lycosa.toml").write_text(settings)

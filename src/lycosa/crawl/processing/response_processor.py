@@ -64,9 +64,9 @@ class _UnparsedDocument:
 class ResponseProcessor:
     """Processes exchanges one after the other.
 
-    `page_matcher` is called with new and changed pages. `mark` is called with the URL of a page that
-    is parsed, and "" after it, but not for documents, which have time limits. `extractor`: of the items of
-    pages.
+    `page_matcher` is called with new and changed pages. `mark` is called with the URL of a page
+    before it is parsed, and with "" after it; documents have time limits of their own. `extractor`
+    extracts the items of pages.
     """
 
     def __init__(
