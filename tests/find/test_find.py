@@ -162,6 +162,8 @@ def test_redirects_that_are_searched_have_the_time_of_their_visit(root: str) -> 
         site.redirects["/docs/moved"] = "/docs/2"
         for _ in range(2):  # fetched by the first, stored for the second
             assert len(found_urls(root, find_in_site(root, site, ["Needle"]), site)) == 2
+    # the redirect is followed before it is committed: each crawl commits once, at its end
+    assert Workspace.open(root).state().head == 2 * len(("claim", "commit", "release"))
     assert url_rows(root, pl.col("reason") == "redirect")["visited_at"].null_count() == 0
     assert verify(Workspace.open(root)).ok
 

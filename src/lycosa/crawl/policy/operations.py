@@ -58,8 +58,8 @@ May raise OSError: storage failed; the call is repeated.
 """
 
 
-_Fresh = dict[tuple[str, int], tuple[Visit, Page]]
-"""Recently fetched pages for operations, by collection and URL key.
+_Fresh = dict[tuple[str, int], tuple[Visit, Page | None]]
+"""Recently fetched pages for operations, and redirects, by collection and URL key.
 
 Bounded by the text of two commits.
 """
@@ -113,18 +113,16 @@ class Operations(CrawlListener):
         """Continue operations that wait for this page. `row`: after the visit."""
         if row.operation:
             return
-        if page is not None and any(work.takes(row.id.url) for work in self._works.values()):
+        read = page is not None or (visit.redirect_to and row.state == UrlState.VISITED)
+        if read and any(work.takes(row.id.url) for work in self._works.values()):
             self._remember(row, visit, page)
         for operation, waiting in self._waiting.pop((row.collection, row.id.url_key), {}).items():
             work = self._work(operation)
             self._crawl.frontier.active.remove(waiting.collection, waiting.id.host_key, waiting.key)
             if work is None:
                 self._end(waiting, UrlState.EXCLUDED, Exclusion.OPERATION)
-            elif page is not None:
-                self._act(waiting, work, visit, page.text, page.links if page.may_follow else ())
-            elif visit.redirect_to and row.state == UrlState.VISITED:
-                self._inherit(waiting, work, (visit.redirect_to,), redirects=1)
-                self._end_visited(waiting, visit.fetched_at, "redirect")
+            elif read:
+                self._continue(waiting, work, visit, page)
             elif row.state in (UrlState.GONE, UrlState.EXCLUDED):
                 self._end(waiting, UrlState(row.state), row.reason)
             else:  # unchanged, or tried again later
@@ -201,13 +199,7 @@ class Operations(CrawlListener):
             if page.state == UrlState.GONE:
                 self._end(row, UrlState.GONE, page.reason)
             elif (fresh := self._remembered(page)) is not None:
-                self._act(
-                    row,
-                    work,
-                    fresh[0],
-                    fresh[1].text,
-                    fresh[1].links if fresh[1].may_follow else (),
-                )
+                self._continue(row, work, *fresh)
             else:
                 return True
         else:
@@ -224,13 +216,13 @@ class Operations(CrawlListener):
         pages = self._crawl.urls.find_all(collection, [row.id for row in rows])
         return {page.id.url_key: page for page in pages}
 
-    def _remember(self, row: UrlRow, visit: Visit, page: Page) -> None:
-        """Cache a page until the tables contain it, for other rows."""
+    def _remember(self, row: UrlRow, visit: Visit, page: Page | None) -> None:
+        """Cache a page or redirect until the tables contain it, for other rows."""
         if self._cuts != self._crawl.buffer.cuts:
             self._cuts, self._cut, self._fresh = self._crawl.buffer.cuts, self._fresh, {}
         self._fresh[row.collection, row.id.url_key] = (visit, page)
 
-    def _remembered(self, row: UrlRow) -> tuple[Visit, Page] | None:
+    def _remembered(self, row: UrlRow) -> tuple[Visit, Page | None] | None:
         key = (row.collection, row.id.url_key)
         cached = self._fresh.get(key) or self._cut.get(key)
         return cached if cached is not None and cached[0].fetched_at == row.visited_at else None
@@ -251,6 +243,14 @@ class Operations(CrawlListener):
             if work is not None:
                 self._works[operation] = work
         return work
+
+    def _continue(self, row: UrlRow, work: Work, visit: Visit, page: Page | None) -> None:
+        """Process a fetched page, or a redirect (without a page)."""
+        if page is not None:
+            self._act(row, work, visit, page.text, page.links if page.may_follow else ())
+        else:
+            self._inherit(row, work, (visit.redirect_to,), redirects=1)
+            self._end_visited(row, visit.fetched_at, "redirect")
 
     def _act(self, row: UrlRow, work: Work, visit: Visit, text: str, links: Iterable[Link]) -> None:
         """Record the matches of a page, and pass the operation on."""
