@@ -113,7 +113,7 @@ class Operations(CrawlListener):
         """Continue operations that wait for this page. `row`: after the visit."""
         if row.operation:
             return
-        read = page is not None or (visit.redirect_to and row.state == UrlState.VISITED)
+        read = page is not None or (row.state == UrlState.VISITED and visit.redirect_to)
         if read and any(work.takes(row.id.url) for work in self._works.values()):
             self._remember(row, visit, page)
         for operation, waiting in self._waiting.pop((row.collection, row.id.url_key), {}).items():
