@@ -18,7 +18,8 @@ from lycosa.url.languages import language_code
 FIRST_YEAR, LAST_YEAR = 1990, 2100
 _BUDDHIST_ERA = 543  # years that Thai pages count more
 
-_ZONE_NAME = r"[A-Z]{1,4}\b"
+_NAMED_OFFSET = r"(?:UTC|GMT)[+-]\d{1,2}(?::?\d\d)?(?!\d)"
+_ZONE_NAME = rf"(?:{_NAMED_OFFSET}|[A-Z]{{1,4}}\b)"
 WORD = r"[^\W\d_][^\s\d.,;:()/|-]{1,20}"
 MONTH = rf"(?:(?:كانون|تشرين)\s+\w{{5,6}}|{WORD})(?:\s?[/(]\s?[^\W\d_][^\d()/]{{1,20}}\)?)?"
 """The name of a month, perhaps with a second one: `نوفمبر (تشرين الثاني)`."""
@@ -59,7 +60,7 @@ _FORMS = (
     lazy_pattern(
         rf"{_WEEKDAY}(?P<name>{WORD})\.?\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?\s+"
         r"(?P<year>\d{4})(?!\d)(?:\s+(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
-        rf"(?:\s+(?:GMT)?(?P<zone>[+-]\d{{4}}|{_ZONE_NAME})?)?)?"
+        rf"(?:\s+(?P<zone>[+-]\d{{4}}|{_ZONE_NAME})?)?)?"
     ),
     lazy_pattern(
         rf"{_WEEKDAY}(?P<name>[A-Za-z]{{3}})\s+(?P<day>\d{{1,2}})\s+(?P<hour>\d\d):"
@@ -165,12 +166,14 @@ def _milliseconds(parts: Mapping[str, str], language: str) -> int | None:
         year -= _BUDDHIST_ERA
     if not FIRST_YEAR <= year <= LAST_YEAR:
         return None
+    if (hour == 12 and zone == "AM") or (hour < 12 and zone == "PM"):
+        hour = (hour + 12) % 24
     try:
         moment = datetime(
             year,
             int(parts["month"]) if "month" in parts else _month(parts["name"]),
             int(parts["day"]),
-            hour % 12 + 12 if zone == "PM" else hour,
+            hour,
             int(parts.get("minute") or 0),
             min(int(parts.get("second") or 0), 59),
             tzinfo=_zone(zone, language) if parts.get("hour") else UTC,
@@ -190,10 +193,12 @@ def _zone(text: str | None, language: str) -> timezone:
     """Return the time zone. Raises ValueError for an offset of a day or more."""
     if not text:
         return UTC
-    if text[0] in "+-":
-        digits = text[1:].replace(":", "").ljust(4, "0")
-        offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:4]))
-        return timezone(-offset if text[0] == "-" else offset)
+    sign = text.find("-") if "-" in text else text.find("+")
+    if sign >= 0:
+        digits = text[sign + 1 :].replace(":", "")
+        hours, minutes = (digits, "") if len(digits) <= 2 else (digits[:-2], digits[-2:])
+        offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
+        return timezone(-offset if text[sign] == "-" else offset)
     tag = language.lower().replace("_", "-")
     local = _ZONE_HOURS_IN.get(tag) or _ZONE_HOURS_IN.get(language_code(tag), {})
     return timezone(timedelta(hours=local.get(text, _ZONE_HOURS.get(text, 0))))
