@@ -18,17 +18,16 @@ from typing import Any
 import pytest
 
 from lycosa import LycosaError, Workspace
+from lycosa.api.checked_calls import _KINDS, _types_of
 from lycosa.api.exports import Exports
 from lycosa.api.groups import Part
 from lycosa.api.inspection import Texts, WorkspaceStatistics
 from lycosa.api.options import (
-    _KINDS,
     CrawlArguments,
     FindArguments,
     HuntArguments,
     SearchArguments,
     TermsArguments,
-    _types_of,
 )
 from lycosa.api.streams import PageStream
 from lycosa.cli.main import COMMANDS, load_command

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any, BinaryIO, TypedDict, Unpack
 
+from lycosa.api.checked_calls import accepts
 from lycosa.api.groups import Part
-from lycosa.api.options import accepts
 from lycosa.commands.inspection.search import language_filter
 from lycosa.commands.maintenance.export import (
     BulkOptions,

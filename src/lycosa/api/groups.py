@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lycosa.api.options import CheckedCalls
+from lycosa.api.checked_calls import CheckedCalls
 from lycosa.core.parameters import moment
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
+from lycosa.api.checked_calls import accepts
 from lycosa.api.groups import Part
-from lycosa.api.options import FindArguments, PassageArguments, TermsArguments, accepts
+from lycosa.api.options import FindArguments, PassageArguments, TermsArguments
 from lycosa.commands.crawl_models import FindReport, FindSubmission
 from lycosa.commands.models import GroupTable, HostTable
 from lycosa.commands.page_models import (

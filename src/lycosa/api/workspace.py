@@ -12,14 +12,8 @@ from collections.abc import Callable, Iterable, MutableMapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from lycosa.api.options import (
-    CheckedCalls,
-    CrawlArguments,
-    HuntArguments,
-    SearchArguments,
-    accepts,
-    checked,
-)
+from lycosa.api.checked_calls import CheckedCalls, accepts, checked
+from lycosa.api.options import CrawlArguments, HuntArguments, SearchArguments
 from lycosa.core.errors import UsageError
 from lycosa.core.parameters import Settings, duration_ms, overrides_of, texts
 from lycosa.processes.threads import Stoppable

@@ -17,7 +17,7 @@ from cachetools import LRUCache
 from lycosa.core.errors import LycosaError
 from lycosa.core.units import number_of
 from lycosa.fields.views import stored_schemas
-from lycosa.processes.threads import Poller
+from lycosa.processes.threads import PollingThread
 from lycosa.store.tables.files import ENTRY
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -223,21 +223,21 @@ class FieldReports:
         self._report = report
         self._health: ItemHealth | None = None
         poll_s = _LOCAL_POLL_S if self._workspace.storage.on_disk else _REMOTE_POLL_S
-        self._poller = Poller(self._poll, poll_s, report, name="items")
+        self._polling = PollingThread(self._poll, poll_s, report, name="items")
 
     def start(self) -> None:
         self._health = ItemHealth(self._workspace, self._workspace.state().head, self._report)
-        self._poller.start()
+        self._polling.start()
 
     def finish(self) -> None:
         """Report on all committed items, and end."""
         self.close()
         if self._health is not None:
-            self._poller.poll()
+            self._polling.poll()
             self._health.summarize()
 
     def close(self) -> None:
-        self._poller.end()
+        self._polling.end()
 
     def _poll(self) -> str:
         try:

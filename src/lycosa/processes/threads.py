@@ -48,7 +48,7 @@ def background_thread(
     )
 
 
-class Poller:
+class PollingThread:
     """Calls `poll` at intervals in a thread of its own, from `start` until `end`.
 
     `poll` returns a problem, or ""; `report` gets it once for as long as it lasts.

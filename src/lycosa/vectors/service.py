@@ -8,7 +8,7 @@ from collections.abc import Callable
 from lycosa.config.settings import Config
 from lycosa.core.errors import LycosaError
 from lycosa.core.units import number_of
-from lycosa.processes.threads import Poller
+from lycosa.processes.threads import PollingThread
 from lycosa.store.workspace import Workspace
 from lycosa.vectors.encoders import Encoder, load_encoder
 from lycosa.vectors.update import update_vectors
@@ -25,15 +25,15 @@ class EncodingService:
         self._config = config
         self._report = report
         self._encoder: Encoder | None = None
-        self._poller = Poller(
-            lambda: self._update(self._poller.ending.is_set)[1],
+        self._polling = PollingThread(
+            lambda: self._update(self._polling.ending.is_set)[1],
             config.encoder.interval / 1000,
             report,
             name="vectors",
         )
 
     def start(self) -> None:
-        self._poller.start()
+        self._polling.start()
 
     def finish(self) -> None:
         self.close()
@@ -48,10 +48,10 @@ class EncodingService:
             )
 
     def close(self) -> None:
-        self._poller.ending.set()
+        self._polling.ending.set()
         if self._encoder is not None:
             self._encoder.stop()
-        self._poller.end()
+        self._polling.end()
 
     def _update(self, is_over: Callable[[], bool]) -> tuple[int, str]:
         """Encode new chunks. Return the number of pages without vectors, and a problem or ""."""

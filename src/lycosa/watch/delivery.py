@@ -17,7 +17,7 @@ from lycosa.hooks import hook
 from lycosa.matching.orders import SearchOrder, read_orders
 from lycosa.notify.outbox import DeliveryWorker, Outbox, outboxes
 from lycosa.notify.transports import Notifier, notifier_of
-from lycosa.processes.threads import Poller
+from lycosa.processes.threads import PollingThread
 from lycosa.store.workspace import Workspace
 from lycosa.url.scope import hostname
 from lycosa.watch.feed import FeedPosition, MatchFeed
@@ -49,19 +49,19 @@ class MatchDelivery:
         self._next_orders = 0.0
         self._deliveries = DeliveryWorker(report)
         poll_s = _LOCAL_POLL_S if self._workspace.storage.on_disk else _REMOTE_POLL_S
-        self._poller = Poller(self._poll, poll_s, report, name="watch-post")
+        self._polling = PollingThread(self._poll, poll_s, report, name="watch-post")
 
     def start(self) -> None:
         self._deliveries.start()
-        self._poller.start()
+        self._polling.start()
 
     def finish(self) -> None:
         """Deliver the committed matches that targets accept within seconds; then end."""
-        if not self._poller.started:
+        if not self._polling.started:
             return
-        self._poller.end()
+        self._polling.end()
         self._next_orders = 0.0
-        self._poller.poll()
+        self._polling.poll()
         deadline = time.monotonic() + _FINISH_TIMEOUT_S
         while time.monotonic() < deadline and any(
             self._is_deliverable(box) for box in self._boxes.values()
@@ -79,7 +79,7 @@ class MatchDelivery:
 
     def close(self) -> None:
         """Stop the threads. Running deliveries are completed if that takes a few seconds."""
-        self._poller.end()
+        self._polling.end()
         self._deliveries.stop()
 
     def _poll(self) -> str:

@@ -124,8 +124,8 @@ def archived_response_head(head: bytes) -> bytes | None:
     of the file unreadable for them. If clients accept such a head (lines that end with LF, other
     spaces in the status line), it is written in the form of RFC 9112; else it is None.
     """
-    kept = _archived(head, _HTTP1_STATUS, _LATER_STATUS, _status_line)
-    return kept or _archived(_repaired(head), _HTTP1_STATUS, _LATER_STATUS, _status_line)
+    archived = _archived(head, _HTTP1_STATUS, _LATER_STATUS, _status_line)
+    return archived or _archived(_repaired(head), _HTTP1_STATUS, _LATER_STATUS, _status_line)
 
 
 def archived_request_head(head: bytes) -> bytes | None:
