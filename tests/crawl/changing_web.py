@@ -294,14 +294,11 @@ def kill_repeatedly(
                 _, errors = process.communicate(timeout=chance.uniform(0.05, 2.0))
             except subprocess.TimeoutExpired:
                 _kill(process, with_children=chance.random() < 0.5)
-                time.sleep(LOG_SETTLES_S)
-                crawl.record_archived()
                 crawl.kills += 1
-                continue
-            raise AssertionError(
-                f"ended before the kill with {process.returncode}: "
-                f"{errors.decode(errors='replace')}"
-            )
+            else:  # a call fetches each page at most once, so a fast one ends before its kill
+                assert process.returncode == 0, errors.decode(errors="replace")
+            time.sleep(LOG_SETTLES_S)
+            crawl.record_archived()
         changes.crawler = 0
     crawl.sent, crawl.children_killed = changes.sent, changes.children_killed
     assert '"finished"' in printed(*command(crawl)[1:], limit_s=RUN_LIMIT_S)
