@@ -169,7 +169,7 @@ class Sites(Part):
         """
         from lycosa.site.changes import changes_of
 
-        start = moment("since", since)
+        start = moment(since)
         config = self._workspace.config()
         return changes_of(self._root, config, start, site, differences=differences)
 

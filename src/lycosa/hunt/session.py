@@ -23,7 +23,6 @@ from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, Interval, SystemClock
 from lycosa.core.errors import UsageError
-from lycosa.core.parameters import single_text, whole_number
 from lycosa.core.units import parse_duration_ms
 from lycosa.crawl.fetch_pipeline import Fetcher
 from lycosa.crawl.session.planning import check_seeds, seeds_of
@@ -95,15 +94,16 @@ class HuntRequest:
 
     def __post_init__(self) -> None:
         """Raise UsageError if the strategy or the scope is unknown, or a number is too small."""
-        single_text("question", self.question)
         for name, minimum in _MINIMA.items():
-            whole_number(name, getattr(self, name), minimum)
-        for name, value, values in (
+            value = getattr(self, name)
+            if value is not None and value < minimum:
+                raise UsageError(f"{name}: {value} is not an integer of at least {minimum}")
+        for name, chosen, values in (
             ("strategy", self.strategy, STRATEGIES),
             ("scope", self.scope, SCOPES),
         ):
-            if value not in values:
-                raise UsageError(f"--{name} {value!r}: choose {', '.join(values)}")
+            if chosen not in values:
+                raise UsageError(f"--{name} {chosen!r}: choose {', '.join(values)}")
 
 
 @dataclass(slots=True, frozen=True)

@@ -31,7 +31,6 @@ from lycosa.commands.search_models import (
 from lycosa.config.settings import Config
 from lycosa.core.errors import EncoderError, UrlError, UsageError
 from lycosa.core.messages import Message
-from lycosa.core.parameters import single_text, whole_number
 from lycosa.core.units import format_time, milliseconds
 from lycosa.crawl.session.planning import require_collection
 from lycosa.crawl.session.workspace_config import read_config
@@ -85,10 +84,6 @@ class PassageRequest:
     ranking: str = ""
 
     def __post_init__(self) -> None:
-        single_text("query", self.query)
-        whole_number("count", self.count)
-        whole_number("max_tokens", self.max_tokens)
-        whole_number("budget", self.budget)
         if not 1 <= self.count <= MAX_COUNT:
             raise UsageError(f"the number of passages must be from 1 to {MAX_COUNT}")
         if not MIN_LIMIT <= self.max_tokens <= MAX_TOKENS:
@@ -308,7 +303,6 @@ def chunks(root: str, url: str, max_tokens: int = DEFAULT_TOKENS) -> ChunkList:
         NoVersion: its page is not stored.
         WorkspaceError: there is no workspace.
     """
-    whole_number("max_tokens", max_tokens)
     try:
         address = normalise(typed_url(url))
     except UrlError as error:

@@ -22,7 +22,7 @@ from lycosa.commands.search_models import (
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
 from lycosa.core.messages import Message
-from lycosa.core.parameters import single_text, texts, whole_number
+from lycosa.core.parameters import texts
 from lycosa.core.units import format_time
 from lycosa.index.generation import storage_of
 from lycosa.search.crosslingual.translated import Across, TranslatedQuery, edit
@@ -162,9 +162,6 @@ def search_request(
     Raises:
         UsageError: an option is wrong.
     """
-    single_text("query", query)
-    for name in ("count", "offset", "per_host"):
-        whole_number(name, options.get(name))
     if (options.get("count") or 0) > MAX_HITS:
         raise UsageError(f"count: {options['count']} is more than {MAX_HITS:,} results")
     if across is None and (source_language or translate):

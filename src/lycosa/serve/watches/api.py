@@ -33,7 +33,6 @@ from lycosa.watch.watches import (
     list_watches,
     matches,
     remove_watch,
-    require_webhooks,
 )
 
 MAX_TEXTS = 10_000
@@ -86,7 +85,6 @@ def watches(services: ServicesDep) -> list[WatchInfo]:
 def add(services: ServicesDep, new: NewWatch) -> WatchInfo | Response:
     """Add a watch. A running crawl applies it within seconds."""
     config = read_config(services.root)
-    require_webhooks(new.notify)
     try:
         return add_watch(
             services.root,

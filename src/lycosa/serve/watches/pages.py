@@ -21,7 +21,6 @@ from lycosa.watch.watches import (
     list_watches,
     matches,
     remove_watch,
-    require_webhooks,
 )
 
 MATCHES = 100
@@ -63,7 +62,6 @@ def _add(services: Services, fields: Mapping[str, str]) -> None:
         raise UsageError("the form contains no pattern: enter at least one, one pattern per line")
     webhook, chosen = fields.get("webhook", "").strip(), fields.get("collection", "")
     targets = [f"webhook {webhook}"] if webhook else []
-    require_webhooks(targets)
     add_watch(
         services.root,
         read_config(services.root),
