@@ -14,8 +14,7 @@ from starlette.responses import Response
 
 from lycosa.core.units import format_time
 from lycosa.search.engine.searcher import Hit, SearchRequest, SearchResults
-from lycosa.serve.search.api import MAX_COUNT, ResultFilters
-from lycosa.serve.search.suggest import SUGGESTIONS
+from lycosa.serve.search.api import MAX_COUNT, SUGGESTIONS, ResultFilters
 from lycosa.serve.search.views import PageQuery, web_href
 from lycosa.serve.services import ServicesDep
 from lycosa.serve.web.problems import ERRORS
