@@ -37,7 +37,7 @@ from lycosa.crawl.session.workspace_config import read_config
 from lycosa.export.markdown.pages import MarkdownPage, pages_at
 from lycosa.search.crosslingual.across import encoder_note, request_filters
 from lycosa.search.engine.open_index import OpenIndex
-from lycosa.search.engine.searcher import Hit, Searcher, SearchRequest, SearchResults
+from lycosa.search.engine.searcher import Hit, NewestIndex, SearchRequest, SearchResults
 from lycosa.search.presentation.answer import PHRASE_AS_WORDS
 from lycosa.search.query.query import ParsedQuery, clauses, parse_query, with_words_of
 from lycosa.store.workspace import Workspace
@@ -119,21 +119,6 @@ class PageSearch(Protocol):
     def search(self, request: SearchRequest) -> SearchResults: ...
 
 
-class _NewestIndex:
-    """The newest index of a workspace, in this process."""
-
-    def __init__(self, root: str) -> None:
-        self._searcher = Searcher(root)
-
-    @property
-    def index(self) -> OpenIndex | None:
-        return self._searcher.index
-
-    def search(self, request: SearchRequest) -> SearchResults:
-        self._searcher.reload()
-        return self._searcher.search(request)
-
-
 @dataclass(slots=True, frozen=True)
 class _Near:
     """The chunks of a store that are nearest to a query, nearest first, on the first `pages`."""
@@ -187,7 +172,7 @@ class PassageFinder:
         self._workspace = workspace
         self._config = config or read_config(root)
         self._pages = ChunkedPages(workspace)
-        self._source = source or _NewestIndex(root)
+        self._source = source or NewestIndex(root)
         self._vectors = open_vectors(workspace.storage, self._config)
 
     @property
