@@ -1,4 +1,8 @@
-"""Encoders: a Python function, an OpenAI-compatible API, fastembed or sentence-transformers."""
+"""Encoders: a Python function, an OpenAI-compatible API, fastembed or sentence-transformers.
+
+The operator names the address of an API, which may be private. Page texts and the API key are sent
+to it and to no other one: redirects are not followed. Responses are untrusted input.
+"""
 
 from __future__ import annotations
 

@@ -372,17 +372,15 @@ def mirror(
     Crawl with `requisites = true` to include images, style sheets, scripts and fonts.
     """
     report = where.open().export.mirror(site, target, collection=collection)
+    omitted = f"{number_of(len(report.unreadable), 'file')} omitted, because reading failed"
     lines = [
         f"{number_of(report.files, 'file')}, {report.pages:,} of them pages, "
         f"{format_size(report.bytes)}",
+        _removed(report.removed) if report.removed else "",
+        *(f"{omitted}; the first: {first}" for first in report.unreadable[:1]),
         f"open {report.start}",
     ]
-    if report.unreadable:
-        omitted = f"{number_of(len(report.unreadable), 'file')} omitted, because reading failed"
-        lines.insert(1, f"{omitted}; the first: {report.unreadable[0]}")
-    if report.removed:
-        lines.insert(1, _removed(report.removed))
-    return Output(report, "\n".join(lines), failed=bool(report.unreadable))
+    return Output(report, "\n".join(filter(None, lines)), failed=bool(report.unreadable))
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,7 @@ from lycosa.crawl.session.pausing import paused, set_paused
 from lycosa.crawl.session.submission import submit
 from lycosa.serve.crawl.explain_labels import OF_SETTINGS, labels
 from lycosa.serve.services import READER, WRITER, Services, ServicesDep, Writer, WriterForm
-from lycosa.serve.web.i18n import Interface, message
-from lycosa.serve.web.languages import language_name
+from lycosa.serve.web.i18n import Interface, language_name, message
 from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
 from lycosa.url.normalise import MAX_URL_LENGTH
 

@@ -15,12 +15,18 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
-from lycosa.captures.page_record import MAX_LINKS, page_record
 from lycosa.commands.models import CollectionHoldings, GroupTable
 from lycosa.commands.page_models import PageRecord
 from lycosa.core.dataclass import dataclass, doc, with_list_part
 from lycosa.export.library.formats import FORMATS
-from lycosa.serve.library.library import COLLECTION, LANGUAGE, Library, LibraryFile
+from lycosa.serve.library.library import (
+    COLLECTION,
+    LANGUAGE,
+    MAX_LINKS,
+    Library,
+    LibraryFile,
+    page_record,
+)
 from lycosa.serve.services import WRITER, ServicesDep, WriterForm
 from lycosa.serve.web.i18n import Interface
 from lycosa.serve.web.problems import ERRORS, NOT_FOUND, WRITE_ERRORS, error_responses

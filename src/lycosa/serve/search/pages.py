@@ -33,7 +33,7 @@ from lycosa.serve.search.views import (
     result_view,
 )
 from lycosa.serve.services import ServicesDep
-from lycosa.serve.web.languages import language_name
+from lycosa.serve.web.i18n import language_name
 
 MAX_EDITS = 300
 LAST_PAGE = MAX_HITS // PAGE_SIZE

@@ -16,8 +16,7 @@ from lycosa.commands.inspection.search import cached_copy
 from lycosa.search.engine.searcher import Hit
 from lycosa.search.query.query import MAX_QUERY_CHARACTERS
 from lycosa.search.ranking.similar import similar_query
-from lycosa.serve.web.i18n import message
-from lycosa.serve.web.languages import direction, language_name
+from lycosa.serve.web.i18n import direction, language_name, message
 
 PAGE_SIZE = 10
 FACET_LABELS = {
