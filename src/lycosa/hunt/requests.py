@@ -274,7 +274,7 @@ def ask_daemon(root: str, request: HuntRequest, by: str | None = None) -> HuntHa
     hunt_id = folder.create(request, by)
     folder.submit(hunt_id, request)
 
-    return HuntHandle(folder, hunt_id, lambda: owner_of(storage) == owner)
+    return HuntHandle(folder, hunt_id, lambda: getattr(owner_of(storage), "pid", 0) == owner.pid)
 
 
 def begin_hunt(root: str, request: HuntRequest, by: str | None = None) -> HuntHandle:

@@ -6,24 +6,26 @@ import csv
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from lycosa.cli.options import InWorkspace, JsonOption
 from lycosa.cli.output import counts, note, print_json, status_counts, table
-from lycosa.commands.models import GroupHost, GroupRow, GroupTable, HostSummary, HostTable
+from lycosa.commands.models import (
+    CollectionStatus,
+    GroupHost,
+    GroupRow,
+    GroupTable,
+    HostStatus,
+    HostSummary,
+    HostTable,
+    LargestHosts,
+    TrapCount,
+    WorkspaceStatus,
+)
 from lycosa.core.errors import ConfigError, UsageError
 from lycosa.core.units import format_duration, format_size, number_of
-
-if TYPE_CHECKING:
-    from lycosa.commands.models import (
-        CollectionStatus,
-        HostStatus,
-        LargestHosts,
-        TrapCount,
-        WorkspaceStatus,
-    )
 
 _STATES = ("known", "visited", "gone", "excluded")
 

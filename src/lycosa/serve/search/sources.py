@@ -24,8 +24,11 @@ class Source(Protocol):
         ...
 
     def holds(self, url: str) -> bool:
-        """Return whether a page is in the index; approximate."""
-        ...
+        """Return whether a page is in the index; approximate.
+
+        False for shards: requests to all of them for every link of a page would take too long.
+        """
+        return False
 
     def suggest(self, request: SuggestRequest) -> list[Suggestion]:
         """Return suggestions for typed text, best first."""
@@ -34,17 +37,17 @@ class Source(Protocol):
     @property
     def index(self) -> OpenIndex | None:
         """The newest index of this workspace at the last search; None: it is searched elsewhere."""
-        ...
+        return None
 
     @property
     def own(self) -> LocalBackend | None:
         """This workspace's index, for peers that request parts of a result; None: it is searched
         elsewhere.
         """
-        ...
+        return None
 
 
-class ShardSource:
+class ShardSource(Source):
     """Replicas of the index's shards, on any machine."""
 
     def __init__(self, federation: ShardedSearch) -> None:
@@ -59,20 +62,6 @@ class ShardSource:
     def suggest(self, request: SuggestRequest) -> list[Suggestion]:
         """See `Source`."""
         return self._federation.suggest(request)
-
-    def holds(self, url: str) -> bool:
-        """Return False: requests to all shards for every link of a page would take too long."""
-        return False
-
-    @property
-    def index(self) -> None:
-        """See `Source`."""
-        return
-
-    @property
-    def own(self) -> None:
-        """See `Source`."""
-        return
 
 
 class ShardsAndOthers(ShardSource):
