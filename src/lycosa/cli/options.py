@@ -264,11 +264,15 @@ class Configured:
         before = self.context.obj[1] if self.context.obj else ()
         return [*before, *(self.overrides or ())]
 
+    @property
+    def root(self) -> str:
+        """The workspace; "": none, and so no configuration file."""
+        return ""
+
     def open(self) -> Workspace:
-        """Return a workspace without a configuration file."""
         from lycosa.api import Workspace
 
-        return Workspace("", self.settings)
+        return Workspace(self.root, self.settings)
 
 
 @dataclass(frozen=True)
@@ -297,11 +301,6 @@ class InWorkspace(Configured):
             )
         return roots[0]
 
-    def open(self) -> Workspace:
-        from lycosa.api import Workspace
-
-        return Workspace(self.root, self.settings)
-
 
 @dataclass(frozen=True)
 class InWorkspaces(Configured):
@@ -322,10 +321,9 @@ class InWorkspaces(Configured):
         """All named workspaces, or the default."""
         return workspace_roots(self.context, self.workspaces or [])
 
-    def open(self) -> Workspace:
-        from lycosa.api import Workspace
-
-        return Workspace(self.roots[0], self.settings)
+    @property
+    def root(self) -> str:
+        return self.roots[0]
 
 
 @dataclass(frozen=True)

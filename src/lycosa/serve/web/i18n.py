@@ -183,15 +183,14 @@ class Interface:
 
     def time(self, at_ms: int | None) -> str:
         """Return a day and the minute, in UTC: `3 Mar 2026, 14:05`."""
-        day = self._day(at_ms, "{at, date, medium}")
-        return f"{day}, {_utc(at_ms):%H:%M}" if day and at_ms is not None else ""
+        at = None if at_ms is None else utc_time(at_ms)
+        return "" if at is None else f"{self._day(at_ms, '{at, date, medium}')}, {at:%H:%M}"
 
     def _day(self, at_ms: int | None, form: str) -> str:
         if at_ms is None:
             return ""
-        try:
-            at = _utc(at_ms)
-        except (OverflowError, ValueError, OSError):
+        at = utc_time(at_ms)
+        if at is None:
             return ""
         # ICU shows times in the process's own zone. Noon without a zone is noon of that day in
         # every one of them.
@@ -199,8 +198,12 @@ class Interface:
         return _format(form, self._locale).format({"at": noon})
 
 
-def _utc(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)
+def utc_time(at_ms: int) -> datetime | None:
+    """Return a time in UTC; None outside of the calendar, which sites may declare."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 def message(text: str) -> str:
