@@ -148,6 +148,11 @@ def _complete(name: str) -> Callable[[typer.Context, str], list[str]]:
     return complete
 
 
+def date_option(name: str, help: str) -> Any:
+    """Return an option with a date; its value is in milliseconds, 0 without one."""
+    return typer.Option(name, metavar="DATE", parser=date_ms, show_default=False, help=help)
+
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")]
 QuietOption = Annotated[
     bool, typer.Option("-q", "--quiet", help="Print no progress and no summary.")
@@ -199,12 +204,8 @@ LanguageOption = Annotated[
 ]
 SinceOption = Annotated[
     int,
-    typer.Option(
-        "--since",
-        metavar="DATE",
-        parser=date_ms,
-        show_default=False,
-        help="Only pages fetched since this date, for example 2026-11-21 (default: all).",
+    date_option(
+        "--since", "Only pages fetched since this date, for example 2026-11-21 (default: all)."
     ),
 ]
 PeriodOption = Annotated[
