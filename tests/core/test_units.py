@@ -16,7 +16,7 @@ from lycosa.config.reading import parse_config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import LycosaError, UsageError
 from lycosa.core.hours import Hours, parse_hours
-from lycosa.core.parameters import duration_ms, overrides_of, texts, whole_number
+from lycosa.core.parameters import duration_ms, overrides_of, texts
 from lycosa.core.units import (
     format_duration,
     format_size,
@@ -301,12 +301,6 @@ def test_duration_arguments(value: Any, milliseconds: int | None) -> None:
 def test_invalid_duration_arguments_are_refused(value: Any) -> None:
     with pytest.raises(UsageError, match="duration"):
         duration_ms("delay", value)
-
-
-@pytest.mark.parametrize("value", [-1, 1.5, "3", True])
-def test_invalid_whole_numbers_are_refused(value: Any) -> None:
-    with pytest.raises(UsageError, match="depth"):
-        whole_number("depth", value)
 
 
 def test_text_arguments() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from icu4py.messageformat import MessageFormat
 
-from lycosa.fields.values import MAX_NUMBER, BadValue, decimal_separator, read_date, read_number
+from lycosa.fields.extraction import MAX_NUMBER, BadValue, decimal_separator, read_date, read_number
 
 LOCALES = ("en", "de", "fr", "es", "it", "pt", "ru", "pl", "sv", "de-CH", "hi", "ja", "ar", "fa")
 

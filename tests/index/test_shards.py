@@ -277,11 +277,10 @@ def test_kill_during_a_build_leaves_complete_shards(many_hosts: Corpus) -> None:
 
 
 def make_follower(corpus: Corpus, interval: str) -> IndexFollower:
-    return IndexFollower(
-        corpus.root,
-        IndexSettings.model_validate({"heap": "15MiB", "interval": interval}),
-        SystemClock(),
-    )
+    settings = IndexSettings.model_validate({"heap": "15MiB", "interval": interval})
+    follower = IndexFollower(corpus.root, settings, SystemClock())
+    follower.start()
+    return follower
 
 
 def test_commits_within_the_interval_are_indexed_together(corpus: Corpus) -> None:

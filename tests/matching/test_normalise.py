@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lycosa.find.scan import _any_case, _pages_with
+from lycosa.find.find import _any_case, _pages_with
 from lycosa.matching.normalise import Folding, fold, fold_character
 from lycosa.matching.patterns import FEW, PatternSet, normalized_text
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from lycosa.cli.main import app as program
 from lycosa.commands.inspection.status import workspace_status
 from lycosa.serve.app import create_app
-from lycosa.serve.captures.cached import FRAME_POLICY, RAW_POLICY, cached_address, file_name
+from lycosa.serve.captures.pages import FRAME_POLICY, RAW_POLICY, cached_address, file_name
 from lycosa.serve.captures.sanitizer import MAX_BYTES, safe_page
 from lycosa.serve.web.security import SECURITY_HEADERS
 from lycosa.store.exclusion.purge import exclude

@@ -22,8 +22,7 @@ from lycosa.serve.search.views import (
     result_view,
     web_href,
 )
-from lycosa.serve.web.i18n import interface
-from lycosa.serve.web.languages import direction, language_name
+from lycosa.serve.web.i18n import direction, interface, language_name
 from lycosa.serve.web.rendering import TEMPLATES
 from tests.serve.pages import SEARCH_SCRIPTS, Document
 

@@ -28,7 +28,7 @@ from lycosa.hunt.session import HuntOrder, HuntRequest, hunt
 from lycosa.mcp.server import McpOptions
 from lycosa.notify.transports import DeliveryError, Notice, notifier_of
 from lycosa.search.federation.backend import BackendError
-from lycosa.search.federation.peer_client import PeerHttp
+from lycosa.search.federation.peer_backend import PeerHttp
 from lycosa.search.federation.wire import UrlsMessage as AnswerMessage
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import add_monitor

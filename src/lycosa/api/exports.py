@@ -61,7 +61,7 @@ class Exports(Part):
             WorkError: a file cannot be written, or table files were replaced meanwhile.
         """
         self._store(collection)
-        days = calendar_day("since", since), calendar_day("until", until)
+        days = calendar_day(since), calendar_day(until)
         if language != UNKNOWN:
             language = language_filter(language)
         selection = LibrarySelection(language, collection, *days, options.full)

@@ -190,7 +190,7 @@ class Watches(Part):
         from lycosa.commands.feature_models import MatchList
         from lycosa.watch.watches import matches
 
-        start = None if since is None else moment("since", since)
+        start = None if since is None else moment(since)
         rows, total = matches(self._root, watch, since=start, site=site, most=count, every=every)
         return MatchList(total, rows)
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lycosa.core.records import Page
     from lycosa.crawl.recovery.import_archives import Imported
     from lycosa.crawl.recovery.reparse import Reparsed
-    from lycosa.find.scan import Scan
+    from lycosa.find.find import Scan
     from lycosa.search.query.term_statistics import TermsReport
     from lycosa.site.changes import PageChange
     from lycosa.site.links import StoredLink
@@ -169,7 +169,7 @@ class Sites(Part):
         """
         from lycosa.site.changes import changes_of
 
-        start = moment("since", since)
+        start = moment(since)
         config = self._workspace.config()
         return changes_of(self._root, config, start, site, differences=differences)
 

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from lycosa.api.streams import PageStream
     from lycosa.commands.crawl_models import AddedUrls, CrawlReport, HuntHit
     from lycosa.commands.inspection.pages import PageTable
-    from lycosa.commands.inspection.search import LocalSearcher
     from lycosa.commands.models import UrlExplanation, WorkspaceStatus
     from lycosa.commands.page_models import FetchedPage
     from lycosa.config.settings import Config
+    from lycosa.search.engine.searcher import NewestIndex
 
 DEFAULT_ROOT = "lycosa-data"
 DEFAULT_COLLECTION = "default"
@@ -61,7 +61,7 @@ class Workspace(CheckedCalls):
         """
         self.root = os.fspath(root)
         self.settings = overrides_of(settings)
-        self._searcher: LocalSearcher | None = None
+        self._index: NewestIndex | None = None
 
     def __repr__(self) -> str:
         return f"Workspace({self.root!r})"
@@ -92,11 +92,12 @@ class Workspace(CheckedCalls):
         """
         from lycosa.api.results import Results
         from lycosa.commands.inspection.search import (
-            LocalSearcher,
             SearchSources,
             search_answer,
             search_request,
+            search_sources,
         )
+        from lycosa.search.engine.searcher import NewestIndex
 
         values: dict[str, Any] = {**options}
         sources = SearchSources(
@@ -105,8 +106,8 @@ class Workspace(CheckedCalls):
             values.pop("local", False),
             self.settings,
         )
-        self._searcher = self._searcher or LocalSearcher(self.root)
-        results = self._searcher.search(search_request(query, **values), sources)
+        self._index = self._index or NewestIndex(self.root)
+        results = search_sources(search_request(query, **values), sources, self._index)
         return Results(search_answer(results), self.root)
 
     def sql(self, query: str) -> pl.DataFrame:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lycosa.core.errors import UsageError
-from lycosa.core.parameters import whole_number
 
 MIN_LIMIT = 16
 """Smallest budget: any single character fits."""
@@ -63,8 +62,9 @@ def budget_of(max_tokens: int = 0, max_characters: int = 0, *, default_tokens: i
     Raises:
         UsageError: both are given, or the limit is too small.
     """
-    whole_number("max_tokens", max_tokens)
-    whole_number("max_characters", max_characters)
+    for name, value in (("max_tokens", max_tokens), ("max_characters", max_characters)):
+        if not isinstance(value, int) or value < 0:  # the options are made before they are checked
+            raise UsageError(f"{name}: {value!r} is not an integer of at least 0")
     if max_tokens and max_characters:
         raise UsageError("choose a maximum of tokens or of characters, not both")
     if max_characters:

@@ -148,6 +148,11 @@ def _complete(name: str) -> Callable[[typer.Context, str], list[str]]:
     return complete
 
 
+def date_option(name: str, help: str) -> Any:
+    """Return an option with a date; its value is in milliseconds, 0 without one."""
+    return typer.Option(name, metavar="DATE", parser=date_ms, show_default=False, help=help)
+
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")]
 QuietOption = Annotated[
     bool, typer.Option("-q", "--quiet", help="Print no progress and no summary.")
@@ -199,12 +204,8 @@ LanguageOption = Annotated[
 ]
 SinceOption = Annotated[
     int,
-    typer.Option(
-        "--since",
-        metavar="DATE",
-        parser=date_ms,
-        show_default=False,
-        help="Only pages fetched since this date, for example 2026-11-21 (default: all).",
+    date_option(
+        "--since", "Only pages fetched since this date, for example 2026-11-21 (default: all)."
     ),
 ]
 PeriodOption = Annotated[
@@ -264,11 +265,15 @@ class Configured:
         before = self.context.obj[1] if self.context.obj else ()
         return [*before, *(self.overrides or ())]
 
+    @property
+    def root(self) -> str:
+        """The workspace; "": none, and so no configuration file."""
+        return ""
+
     def open(self) -> Workspace:
-        """Return a workspace without a configuration file."""
         from lycosa.api import Workspace
 
-        return Workspace("", self.settings)
+        return Workspace(self.root, self.settings)
 
 
 @dataclass(frozen=True)
@@ -297,11 +302,6 @@ class InWorkspace(Configured):
             )
         return roots[0]
 
-    def open(self) -> Workspace:
-        from lycosa.api import Workspace
-
-        return Workspace(self.root, self.settings)
-
 
 @dataclass(frozen=True)
 class InWorkspaces(Configured):
@@ -322,10 +322,9 @@ class InWorkspaces(Configured):
         """All named workspaces, or the default."""
         return workspace_roots(self.context, self.workspaces or [])
 
-    def open(self) -> Workspace:
-        from lycosa.api import Workspace
-
-        return Workspace(self.roots[0], self.settings)
+    @property
+    def root(self) -> str:
+        return self.roots[0]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
-from lycosa.core.parameters import whole_number
 
 if TYPE_CHECKING:
     from lycosa.cluster.engine import Engine
@@ -37,7 +36,6 @@ def is_shared(engine: str, address: str, workers: int | None) -> bool:
         UsageError: the engine is unknown, or the address or the number of workers is wrong.
     """
     _check(engine, address)
-    whole_number("workers", workers)
     if workers is not None and workers < 1:
         raise UsageError(f"--workers {workers}: at least one is needed")
     return engine == "ray" or (workers or 1) > 1

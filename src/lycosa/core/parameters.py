@@ -1,4 +1,4 @@
-"""Check and convert parameters of the Python API."""
+"""Convert parameters of the Python API, whose types `api.checked_calls` has checked."""
 
 from __future__ import annotations
 
@@ -34,28 +34,15 @@ def duration_ms(name: str, value: Duration | None) -> int | None:
     return round(seconds * 1000)
 
 
-def whole_number(name: str, value: int | None, minimum: int = 0) -> int | None:
-    """Return an integer of at least `minimum`, or None. Raises UsageError."""
-    if value is not None and (
-        isinstance(value, bool) or not isinstance(value, int) or value < minimum
-    ):
-        raise UsageError(f"{name}: {value!r} is not an integer of at least {minimum}")
-    return value
-
-
-def calendar_day(name: str, value: date | None) -> date | None:
-    """Return the day (UTC) of a date or time, or None. Raises UsageError."""
-    if value is not None and not isinstance(value, date):
-        raise UsageError(f"{name}: {value!r} is not a date")
+def calendar_day(value: date | None) -> date | None:
+    """Return the day (UTC) of a date or time, or None."""
     return in_utc(value).date() if isinstance(value, datetime) else value
 
 
-def moment(name: str, value: date) -> datetime:
-    """Return a time, of a day its start. Raises UsageError."""
+def moment(value: date) -> datetime:
+    """Return a time, of a day its start."""
     if isinstance(value, datetime):
         return value
-    if not isinstance(value, date):
-        raise UsageError(f"{name}: {value!r} is not a date or time")
     return datetime(value.year, value.month, value.day, tzinfo=UTC)
 
 
@@ -73,12 +60,6 @@ def check_period(
 def in_utc(moment: datetime) -> datetime:
     """Return a time in UTC; one without a zone is in UTC."""
     return moment if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-def single_text(name: str, value: object) -> None:
-    """Raise UsageError for a value that is not text."""
-    if not isinstance(value, str):
-        raise UsageError(f"{name}: {value!r} is not text")
 
 
 def texts(name: str, values: Iterable[object]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -164,21 +164,22 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
-def _families(measured: Measured) -> Iterator[_Family]:
-    yield "build_info", "Version of Lycosa.", [({"version": VERSION}, 1)]
-    yield from _log_families(measured)
-    yield from _store_families(measured)
-    if measured.index is not None:
-        yield from _index_families(measured, measured.index)
-    cluster = measured.cluster
-    if cluster is not None:
-        yield from _cluster_families(cluster)
-    yield (
-        "daemon_up",
-        "Whether a daemon on this machine or a cluster coordinator is using the workspace.",
-        _one(measured.live is not None or (cluster is not None and not cluster["silent"])),
-    )
-    yield from _worker_families(_workers(measured))
+def _families(measured: Measured) -> list[_Family]:
+    cluster, index = measured.cluster, measured.index
+    is_up = measured.live is not None or (cluster is not None and not cluster["silent"])
+    return [
+        ("build_info", "Version of Lycosa.", [({"version": VERSION}, 1)]),
+        *_log_families(measured),
+        *_store_families(measured),
+        *(_index_families(measured, index) if index is not None else ()),
+        *(_cluster_families(cluster) if cluster is not None else ()),
+        (
+            "daemon_up",
+            "Whether a daemon on this machine or a cluster coordinator is using the workspace.",
+            _one(is_up),
+        ),
+        *_worker_families(_workers(measured)),
+    ]
 
 
 def _one(value: object) -> _Samples:
@@ -197,122 +198,145 @@ def _with_prefix(counters: Mapping[str, int], prefix: str) -> dict[str, int]:
     }
 
 
-def _log_families(measured: Measured) -> Iterator[_Family]:
-    counters = measured.counters
-    yield "log_head", "Number of the latest log entry.", _one(measured.log_head)
-    yield "pages_total", "Committed pages.", _one(counters.get("pages", 0))
-    yield "visits_total", "Committed HTTP exchanges.", _one(counters.get("visits", 0))
-    yield (
-        "fetched_bytes_total",
-        "Committed bytes of response bodies, as transferred.",
-        _one(counters.get("bytes", 0)),
-    )
-    yield (
-        "collection_pages_total",
-        "Committed pages, by collection.",
-        _by("collection", _with_prefix(counters, "pages.")),
-    )
-    yield (
-        "links_refused_total",
-        "Links not admitted, by reason.",
-        _by("reason", _with_prefix(counters, "refused.")),
-    )
-    if measured.last_commit_ms:
-        yield (
+def _log_families(measured: Measured) -> list[_Family]:
+    counters, last_s = measured.counters, measured.last_commit_ms / 1000
+    age_s = max(0.0, measured.now_ms / 1000 - last_s) if last_s else None
+    return [
+        ("log_head", "Number of the latest log entry.", _one(measured.log_head)),
+        ("pages_total", "Committed pages.", _one(counters.get("pages", 0))),
+        ("visits_total", "Committed HTTP exchanges.", _one(counters.get("visits", 0))),
+        (
+            "fetched_bytes_total",
+            "Committed bytes of response bodies, as transferred.",
+            _one(counters.get("bytes", 0)),
+        ),
+        (
+            "collection_pages_total",
+            "Committed pages, by collection.",
+            _by("collection", _with_prefix(counters, "pages.")),
+        ),
+        (
+            "links_refused_total",
+            "Links not admitted, by reason.",
+            _by("reason", _with_prefix(counters, "refused.")),
+        ),
+        (
             "last_commit_timestamp_seconds",
             "Time of the latest commit, in seconds since 1970.",
-            _one(measured.last_commit_ms / 1000),
-        )
-        yield (
+            _one(last_s or None),
+        ),
+        (
             "last_commit_age_seconds",
             "Time since the latest commit, in seconds.",
-            _one(max(0.0, (measured.now_ms - measured.last_commit_ms) / 1000)),
-        )
-
-
-def _store_families(measured: Measured) -> Iterator[_Family]:
-    yield (
-        "partitions",
-        "Partitions with a claim (held) and without one (free).",
-        _by(
-            "state",
-            {"held": measured.held, "free": max(0, measured.partitions - measured.held)},
+            _one(age_s),
         ),
-    )
-    for column, (name, meaning) in enumerate(
+    ]
+
+
+_OF_TABLES = (
+    ("files", "Live files"),
+    ("rows", "Rows of live files, including superseded rows"),
+    ("bytes", "Bytes of live files"),
+)
+
+
+def _store_families(measured: Measured) -> list[_Family]:
+    free = max(0, measured.partitions - measured.held)
+    tables = sorted(measured.tables.items())
+    return [
         (
-            ("files", "Live files"),
-            ("rows", "Rows of live files, including superseded rows"),
-            ("bytes", "Bytes of live files"),
-        )
-    ):
-        values = {table: figures[column] for table, figures in sorted(measured.tables.items())}
-        yield f"table_{name}", f"{meaning}, by table.", _by("table", values)
-    yield "archive_files", "Committed WARC files.", _one(measured.archive_files)
-    yield "archive_bytes", "Bytes of committed WARC files.", _one(measured.archive_bytes)
-    yield "disk_free_bytes", "Free bytes on the workspace's disk.", _one(measured.disk_free)
-    yield (
-        "export_lag_entries",
-        "Log entries not yet sent to the target of a bulk export.",
-        [
-            ({"kind": kind, "index": index}, max(0, measured.log_head - entry))
-            for kind, index, entry in sorted(measured.exports)
-        ],
-    )
+            "partitions",
+            "Partitions with a claim (held) and without one (free).",
+            _by("state", {"held": measured.held, "free": free}),
+        ),
+        *(
+            (
+                f"table_{name}",
+                f"{meaning}, by table.",
+                _by("table", {table: figures[column] for table, figures in tables}),
+            )
+            for column, (name, meaning) in enumerate(_OF_TABLES)
+        ),
+        ("archive_files", "Committed WARC files.", _one(measured.archive_files)),
+        ("archive_bytes", "Bytes of committed WARC files.", _one(measured.archive_bytes)),
+        ("disk_free_bytes", "Free bytes on the workspace's disk.", _one(measured.disk_free)),
+        (
+            "export_lag_entries",
+            "Log entries not yet sent to the target of a bulk export.",
+            [
+                ({"kind": kind, "index": index}, max(0, measured.log_head - entry))
+                for kind, index, entry in sorted(measured.exports)
+            ],
+        ),
+    ]
 
 
-def _index_families(measured: Measured, index: GenerationInfo) -> Iterator[_Family]:
-    yield "index_documents", "Documents in the search index.", _one(index.documents)
-    yield (
-        "index_generation",
-        "Number of the latest generation of the search index.",
-        _one(index.generation),
-    )
-    yield (
-        "index_lag_entries",
-        "Log entries not yet processed by the search index.",
-        _one(max(0, measured.log_head - index.log_entry)),
-    )
+def _index_families(measured: Measured, index: GenerationInfo) -> list[_Family]:
+    age_s: float | None = None
     with suppress(ValueError):
         created_s = datetime.fromisoformat(index.created_at).timestamp()
-        yield (
+        age_s = max(0.0, measured.now_ms / 1000 - created_s)
+    return [
+        ("index_documents", "Documents in the search index.", _one(index.documents)),
+        (
+            "index_generation",
+            "Number of the latest generation of the search index.",
+            _one(index.generation),
+        ),
+        (
+            "index_lag_entries",
+            "Log entries not yet processed by the search index.",
+            _one(max(0, measured.log_head - index.log_entry)),
+        ),
+        (
             "index_age_seconds",
             "Time since the latest generation was published, in seconds.",
-            _one(max(0.0, measured.now_ms / 1000 - created_s)),
-        )
+            _one(age_s),
+        ),
+    ]
 
 
-def _cluster_families(cluster: Mapping[str, Any]) -> Iterator[_Family]:
-    yield (
-        "cluster_up",
-        "Whether the coordinator reported within the last 30 s.",
-        _one(not cluster["silent"]),
-    )
-    yield (
-        "cluster_heard_age_seconds",
-        "Time since the last report of the coordinator, in seconds.",
-        _one(cluster["heard_ms_ago"] / 1000),
-    )
+_OF_NODES = (
+    ("node_cpus", "cpus", "CPUs of a node."),
+    ("node_workers", "workers", "Workers on a node."),
+    ("node_pages_per_second", "rate", "Pages per second of all workers on a node."),
+)
+
+
+def _cluster_families(cluster: Mapping[str, Any]) -> list[_Family]:
+    families: list[_Family] = [
+        (
+            "cluster_up",
+            "Whether the coordinator reported within the last 30 s.",
+            _one(not cluster["silent"]),
+        ),
+        (
+            "cluster_heard_age_seconds",
+            "Time since the last report of the coordinator, in seconds.",
+            _one(cluster["heard_ms_ago"] / 1000),
+        ),
+    ]
     if cluster["silent"]:
-        return
+        return families
     nodes = cluster["nodes"]
-    yield "nodes", "Running nodes of the cluster.", _one(len(nodes))
-    for name, key, meaning in (
-        ("node_cpus", "cpus", "CPUs of a node."),
-        ("node_workers", "workers", "Workers on a node."),
-        ("node_pages_per_second", "rate", "Pages per second of all workers on a node."),
-    ):
-        yield name, meaning, [({"node": node.get("name", "")}, node.get(key)) for node in nodes]
-    yield (
-        "partitions_unassigned",
-        "Partitions assigned to no worker.",
-        _one(cluster.get("unassigned")),
-    )
-    yield (
-        "granted_pages",
-        "Page quota of a collection leased to workers.",
-        _by("collection", dict(sorted((cluster.get("granted") or {}).items()))),
-    )
+    return [
+        *families,
+        ("nodes", "Running nodes of the cluster.", _one(len(nodes))),
+        *(
+            (name, meaning, [({"node": node.get("name", "")}, node.get(key)) for node in nodes])
+            for name, key, meaning in _OF_NODES
+        ),
+        (
+            "partitions_unassigned",
+            "Partitions assigned to no worker.",
+            _one(cluster.get("unassigned")),
+        ),
+        (
+            "granted_pages",
+            "Page quota of a collection leased to workers.",
+            _by("collection", dict(sorted((cluster.get("granted") or {}).items()))),
+        ),
+    ]
 
 
 class _Worker(NamedTuple):
@@ -353,27 +377,33 @@ _OF_PING = (
 )
 
 
-def _worker_families(workers: Sequence[_Worker]) -> Iterator[_Family]:
-    yield "workers", "Workers that currently report.", _one(len(workers))
-    for name, key, meaning in _OF_PROGRESS:
-        yield name, meaning, [(each.labels, each.progress.get(key)) for each in workers]
-    for name, key, meaning in _OF_PING:
-        yield name, meaning, [(each.labels, each.status.get(key)) for each in workers]
-    yield (
-        "worker_errors_total",
-        "Errors of a worker since it started, by kind.",
-        [
-            ({**each.labels, "kind": kind}, number)
-            for each in workers
-            for kind, number in sorted((each.progress.get("errors") or {}).items())
-        ],
-    )
-    yield (
-        "worker_ping_age_seconds",
-        "Time since a worker's last answered ping, in seconds.",
-        [
-            (each.labels, age_ms / 1000)
-            for each in workers
-            if isinstance(age_ms := each.status.get("last_ping_ms_ago"), (int, float))
-        ],
-    )
+def _worker_families(workers: Sequence[_Worker]) -> list[_Family]:
+    return [
+        ("workers", "Workers that currently report.", _one(len(workers))),
+        *(
+            (name, meaning, [(each.labels, each.progress.get(key)) for each in workers])
+            for name, key, meaning in _OF_PROGRESS
+        ),
+        *(
+            (name, meaning, [(each.labels, each.status.get(key)) for each in workers])
+            for name, key, meaning in _OF_PING
+        ),
+        (
+            "worker_errors_total",
+            "Errors of a worker since it started, by kind.",
+            [
+                ({**each.labels, "kind": kind}, number)
+                for each in workers
+                for kind, number in sorted((each.progress.get("errors") or {}).items())
+            ],
+        ),
+        (
+            "worker_ping_age_seconds",
+            "Time since a worker's last answered ping, in seconds.",
+            [
+                (each.labels, age_ms / 1000)
+                for each in workers
+                if isinstance(age_ms := each.status.get("last_ping_ms_ago"), (int, float))
+            ],
+        ),
+    ]

@@ -23,6 +23,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from io import FileIO
 from pathlib import Path
 from types import FrameType
@@ -33,6 +34,7 @@ from pydantic import TypeAdapter, ValidationError
 from lycosa.core.errors import LycosaError, OwnedError, UsageError, WorkError
 from lycosa.core.system_errors import refusal
 from lycosa.core.units import format_time
+from lycosa.crawl.session.planning import check_seeds
 from lycosa.crawl.session.worker_status import COMMAND as DAEMON
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.crawl.worker import Worker
@@ -51,7 +53,6 @@ from lycosa.store.coordination.owner import owner_of
 from lycosa.store.storage.files import file_lock
 from lycosa.store.storage.storage import Storage, open_storage
 from lycosa.store.workspace import Workspace
-from lycosa.url.normalise import normalise
 
 FOLDER = "run/hunts"
 LAST_EVENTS = frozenset({"ended", "failed"})
@@ -269,15 +270,11 @@ def ask_daemon(root: str, request: HuntRequest, by: str | None = None) -> HuntHa
             f"process {owner.pid} ({owner.command}) uses {root}; a hunt can start "
             "when that process has ended"
         )
-    folder, daemon = HuntFolder(storage), owner.pid
+    folder = HuntFolder(storage)
     hunt_id = folder.create(request, by)
     folder.submit(hunt_id, request)
 
-    def alive() -> bool:
-        now = owner_of(storage)
-        return now is not None and now.pid == daemon
-
-    return HuntHandle(folder, hunt_id, alive)
+    return HuntHandle(folder, hunt_id, lambda: getattr(owner_of(storage), "pid", 0) == owner.pid)
 
 
 def begin_hunt(root: str, request: HuntRequest, by: str | None = None) -> HuntHandle:
@@ -289,10 +286,8 @@ def begin_hunt(root: str, request: HuntRequest, by: str | None = None) -> HuntHa
         WorkspaceError: there is no workspace.
     """
     HuntQuery(request.question)
-    for seed in request.seeds:
-        normalise(seed)
     config = read_config(root, (), request.collection)
-    hunt_collection(config, request)
+    check_seeds(request.seeds, hunt_collection(config, request))
     Workspace.open(root)
     storage = open_storage(root)
     folder = HuntFolder(storage)
@@ -303,12 +298,11 @@ def begin_hunt(root: str, request: HuntRequest, by: str | None = None) -> HuntHa
         if handle is not None:
             return handle
         hunt_id = folder.create(request, by)
-        order = HuntOrder(root, config, request)
         locked = starting.pop_all()
 
     def run() -> None:
         with locked:
-            child = folder.start_child(hunt_id, order, owned=False)
+            child = folder.start_child(hunt_id, HuntOrder(root, config, request), owned=False)
             while child.alive and owner_of(storage) is None:
                 time.sleep(_POLL_S)
         folder.end_child(hunt_id, child)
@@ -325,18 +319,28 @@ def run_hunt(
 
     SIGTERM, or the file `stop`, ends it early.
     """
-    stop_signal = _StopSignal(stop)
-    signal.signal(signal.SIGTERM, stop_signal)
+    worker: Worker | None = None
+
+    def check_stop() -> None:
+        if worker is not None and stop.exists():
+            worker.stop()
+
+    def set_worker(started: Worker) -> None:
+        nonlocal worker
+        worker = started
+        check_stop()
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        if worker is None:
+            raise SystemExit(0)
+        worker.stop()
+
+    signal.signal(signal.SIGTERM, terminate)
     with suppress(FileNotFoundError), open_events(events) as file:
         try:
             report(ReportKind.WORKING)
-            environment = HuntEnvironment(
-                lambda event: write_event(file, event),
-                stop_signal.set_worker,
-                stop_signal.check,
-                owned=owned,
-            )
-            hunt(order, environment)
+            record = partial(write_event, file)
+            hunt(order, HuntEnvironment(record, set_worker, check_stop, owned=owned))
         except (LycosaError, OSError) as error:
             failure = error if isinstance(error, LycosaError) else WorkError(refusal(error))
             if not str(failure):
@@ -344,27 +348,6 @@ def run_hunt(
             write_event(file, failed_event(failure))
             report(ReportKind.FAILED, str(failure))
             raise SystemExit(1) from None
-
-
-class _StopSignal:
-    """Stops the worker on SIGTERM, or when the file exists."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._worker: Worker | None = None
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self._worker is None:
-            raise SystemExit(0)
-        self._worker.stop()
-
-    def set_worker(self, worker: Worker) -> None:
-        self._worker = worker
-        self.check()
-
-    def check(self) -> None:
-        if self._worker is not None and self._path.exists():
-            self._worker.stop()
 
 
 @dataclass(slots=True)

@@ -15,15 +15,17 @@ is processed, before it is indexed. A hunt reports these events as JSON objects:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+import polars as pl
 
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, Interval, SystemClock
 from lycosa.core.errors import UsageError
-from lycosa.core.parameters import single_text, whole_number
+from lycosa.core.records import Link, Page
 from lycosa.core.units import parse_duration_ms
 from lycosa.crawl.fetch_pipeline import Fetcher
 from lycosa.crawl.session.planning import check_seeds, seeds_of
@@ -32,15 +34,20 @@ from lycosa.crawl.session.workspace_config import SCOPES
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits, Worker
+from lycosa.graph.generation import PAGES, newest
 from lycosa.hunt.hunt import STRATEGIES, Hunt, HuntDispatcher, RelevantPage, StrategyName
 from lycosa.hunt.links import Lead
 from lycosa.hunt.relevance import HuntQuery
 from lycosa.hunt.strategies import DEPTH, WIDTH
-from lycosa.hunt.visited_pages import VisitedPages
 from lycosa.index.follower import IndexFollower
+from lycosa.index.shards.shards import newest_numbers
 from lycosa.processes.memory import tune_memory
+from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.store.coordination.owner import Owner
+from lycosa.store.tables.files import ENTRY
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
+from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise
 from lycosa.url.scope import hostname
 
@@ -95,15 +102,16 @@ class HuntRequest:
 
     def __post_init__(self) -> None:
         """Raise UsageError if the strategy or the scope is unknown, or a number is too small."""
-        single_text("question", self.question)
         for name, minimum in _MINIMA.items():
-            whole_number(name, getattr(self, name), minimum)
-        for name, value, values in (
+            value = getattr(self, name)
+            if value is not None and value < minimum:
+                raise UsageError(f"{name}: {value} is not an integer of at least {minimum}")
+        for name, chosen, values in (
             ("strategy", self.strategy, STRATEGIES),
             ("scope", self.scope, SCOPES),
         ):
-            if value not in values:
-                raise UsageError(f"--{name} {value!r}: choose {', '.join(values)}")
+            if chosen not in values:
+                raise UsageError(f"--{name} {chosen!r}: choose {', '.join(values)}")
 
 
 @dataclass(slots=True, frozen=True)
@@ -181,7 +189,7 @@ class _HuntRun:
         self._query = HuntQuery(request.question)
         open_workspace = Workspace.open_or_create if self._seeds else Workspace.open
         self.workspace, self._clock = open_workspace(order.root), environment.clock
-        self._follower: IndexFollower | None = None
+        self._follower = IndexFollower(order.root, order.config.index, self._clock)
         self._began = self._clock.monotonic_ms()
         self._progress_due = Interval(self._clock, _PROGRESS_EVERY_MS, _PROGRESS_EVERY_MS)
         self._enough = False
@@ -203,9 +211,7 @@ class _HuntRun:
             SessionOptions(
                 limits=Limits(min(request.pages or MAX_PAGES, MAX_PAGES), request.time_ms),
                 observer=self._progress,
-                committed=lambda entry: (
-                    self._follower.committed(entry) if self._follower is not None else None
-                ),
+                committed=self._follower.committed,
                 tick=tick,
                 fetcher=self._environment.fetcher,
             ),
@@ -216,8 +222,7 @@ class _HuntRun:
             return self._hunt(session, elsewhere=bool(settings.keys() - {self._collection.name}))
         finally:
             session.close()
-            if self._follower is not None:
-                self._follower.close()
+            self._follower.close()
 
     def _hunt(self, session: CrawlSession, *, elsewhere: bool) -> Event:
         request, worker = self._request, session.worker
@@ -248,12 +253,11 @@ class _HuntRun:
             worker.progress.start_only_from(self._seeds)
         dispatcher.begin()
         if self._order.index:
-            self._follower = IndexFollower(self._order.root, self._order.config.index, self._clock)
+            self._follower.start()
         self._environment.on_worker(worker)
         progress = worker.run()
         session.claim.release()
-        if self._follower is not None:
-            self._follower.finish()
+        self._follower.finish()
         event: Event = {
             "event": "ended",
             "ended": "enough" if self._enough else progress.ended,
@@ -332,3 +336,88 @@ def _result(page: RelevantPage, score: float) -> Event:
         "number": page.number,
         "via": page.via,
     }
+
+
+MAX_START_PAGES = 30
+"""Pages of the index, or well-linked pages, whose links are queued at the start."""
+
+_PAGE_COLUMNS = [
+    *("url", "title", "headline", "headings", "main_text", "text"),
+    *("language", "published_at", "may_follow"),
+]
+
+
+@dataclass(slots=True, frozen=True)
+class VisitedPages:
+    """The visited pages of a workspace, from its index and tables."""
+
+    workspace: Workspace
+    tables: LiveTables
+
+    def matching(self, text: str) -> list[str]:
+        """Return the URLs of the best pages of the index for a query."""
+        if not newest_numbers(self.workspace.storage):
+            return []
+        request = SearchRequest(
+            text, count=MAX_START_PAGES, per_host=0, spelling=False, snippets=False
+        )
+        return [hit.url for hit in Searcher(self.workspace.root).search(request).hits]
+
+    def well_linked(self) -> list[str]:
+        """Return the pages with the highest rank; without ranks those nearest to a seed."""
+        ranks = newest(self.workspace)
+        if ranks is not None:
+            pages = self.tables.scan("pages").select("partition", "host_key", "url_key", "url")
+            best = pl.scan_parquet(ranks[1] / PAGES).select("url_key", "prior")
+            joined = pages.join(best.top_k(MAX_START_PAGES, by="prior"), on="url_key").unique("url")
+            urls = joined.sort("prior", "url", descending=[True, False]).collect()["url"].to_list()
+            if urls:
+                return list(urls)
+        nearest = self.tables.scan("urls").filter(
+            (pl.col("state") == "visited") & (pl.col("operation") == "") & (pl.col("reason") == "")
+        )
+        best = nearest.select("url", "depth").bottom_k(MAX_START_PAGES, by="depth")
+        return best.collect()["url"].unique(maintain_order=True).to_list()
+
+    def read(self, urls: Sequence[str]) -> list[tuple[str, Page]]:
+        """Return visited URLs with the page of the last parse, and its links; omit all others."""
+        identifier = Identifier(self.workspace.domains, self.workspace.partitions)
+        ids = [identifier.identify(url) for url in dict.fromkeys(urls)]
+
+        def among(name: str, values: Iterable[int], kind: pl.DataType) -> pl.Expr:
+            return pl.col(name).is_in(pl.Series(sorted(set(values)), dtype=kind).implode())
+
+        # skips the row groups that cannot contain these keys
+        here = (
+            among("partition", (each.partition for each in ids), pl.UInt16())
+            & among("host_key", (each.host_key for each in ids), pl.UInt64())
+            & among("url_key", (each.url_key for each in ids), pl.UInt64())
+        )
+        pages, links = self._pages(here), self._links(here)
+        return [
+            (url, replace(pages.get(url) or Page(), links=links.get(url, [])))
+            for url in dict.fromkeys(urls)
+            if url in pages or url in links
+        ]
+
+    def _pages(self, here: pl.Expr) -> dict[str, Page]:
+        rows = self.tables.all_rows("pages").filter(here).select("url_key", *_PAGE_COLUMNS, ENTRY)
+        newest_rows = (
+            rows.collect()
+            .sort(ENTRY, maintain_order=True)
+            .unique("url_key", keep="last")
+            .select(*_PAGE_COLUMNS)
+            .with_columns(pl.col("published_at").dt.epoch("ms"))
+        )
+        return {row.pop("url"): Page(**row) for row in newest_rows.iter_rows(named=True)}
+
+    def _links(self, here: pl.Expr) -> dict[str, list[Link]]:
+        columns = ("source", "target", "anchor", "rel", "kind", "position")
+        rows = self.tables.all_rows("links").filter(here).select(*columns, "found_at", ENTRY)
+        newest_rows = rows.collect()
+        for column in (ENTRY, "found_at"):
+            newest_rows = newest_rows.filter(pl.col(column) == pl.col(column).max().over("source"))
+        links: dict[str, list[Link]] = {}
+        for source, *link in newest_rows.sort("position").select(columns).iter_rows():
+            links.setdefault(source, []).append(Link(*link))
+        return links

@@ -23,8 +23,7 @@ from lycosa.index import generation as generations
 from lycosa.index.builder import index_files
 from lycosa.index.generation import INFO, Generation, GenerationInfo
 from lycosa.index.schema import ID, analysis_versions, schema, url_id
-from lycosa.index.shards.searchers import open_searcher
-from lycosa.index.shards.shards import LAYOUT, Shard, current, newest_of_all
+from lycosa.index.shards.shards import LAYOUT, Shard, current, newest_of_all, open_searcher
 from lycosa.index.snippets.texts import LENGTH, TextFile, decompressor, files, text_key
 from lycosa.index.suggest import file as suggest_file
 from lycosa.store.log.snapshot import INTERVAL, wrote

@@ -110,8 +110,8 @@ class Notifier(Protocol):
         ...
 
     def close(self) -> None:
-        """Close connections."""
-        ...
+        """Close connections, if there are any."""
+        return
 
 
 def notifier_of(target: str, config: Config) -> Notifier:
@@ -201,7 +201,7 @@ def _web_address(url: str) -> str:
         raise UsageError(str(error)) from None
 
 
-class _Webhook:
+class _Webhook(Notifier):
     """POSTs to one URL through the address guard, without following redirects."""
 
     def __init__(self, url: str, config: Config) -> None:
@@ -305,7 +305,7 @@ def _secret(text: str, variable: str) -> bytes:
         ) from None
 
 
-class _Command:
+class _Command(Notifier):
     """Runs a program with the notification on standard input; exit code 0 accepts it."""
 
     def __init__(self, command: Sequence[str], config: Config) -> None:
@@ -350,9 +350,6 @@ class _Command:
                     retry=True,
                 )
 
-    def close(self) -> None:
-        pass
-
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
@@ -360,7 +357,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     process.kill()
 
 
-class _File:
+class _File(Notifier):
     """Appends one line of JSON, safe on disk when `send` returns."""
 
     def __init__(self, path: str) -> None:
@@ -386,6 +383,3 @@ class _File:
             raise DeliveryError(
                 f"{self._path} could not be written: {error.strerror}", retry=True
             ) from None
-
-    def close(self) -> None:
-        pass

@@ -142,7 +142,6 @@ def build_page(
     """Return the page that the parts of a document make. `whole`: all of its text is main text."""
     meta, text, options = parts.meta, parts.text(), source.options
     selected = whole_text(text) if whole else main_text(parts, source.url)
-    main = selected.text
     og_title = fold(meta.get("og:title", ""))
     title = (parts.title or og_title)[:_TITLE_LENGTH]
     description = declared_text(
@@ -156,10 +155,9 @@ def build_page(
     declared = language_code(
         parts.language or meta.get("http-equiv:content-language") or source.content_language
     )
-    sample = main if len(main) >= _ENOUGH_MAIN_TEXT else text
-    canonical = links.canonical or ""
-    facts = PageFacts(source.url, links.resolver.base, canonical, options.at_ms, selected.page_type)
-    metadata = read_metadata(parts, facts)
+    sample = selected.text if len(selected.text) >= _ENOUGH_MAIN_TEXT else text
+    place = source.url, links.resolver.base, links.canonical or ""
+    metadata = read_metadata(parts, PageFacts(*place, options.at_ms, selected.page_type))
     described = sample or f"{title}\n{description}".strip()
     identified, share = _identify(described, title, declared, source.url)
     return Page(
@@ -167,7 +165,7 @@ def build_page(
         headline=(parts.headline or og_title)[:_TITLE_LENGTH],
         description=description,
         headings=parts.headings,
-        main_text=main,
+        main_text=selected.text,
         main_lines=selected.lines,
         page_type=selected.page_type,
         text=text,

@@ -20,27 +20,20 @@ from lycosa.core.messages import Message
 from lycosa.core.system_errors import refusal
 from lycosa.core.version import VERSION
 from lycosa.daemon.metrics import CONTENT_TYPE
-from lycosa.serve.captures import cached as captures_cached
-from lycosa.serve.captures import versions as captures_versions
-from lycosa.serve.crawl import api as crawl_api
+from lycosa.serve.captures import pages as captures_pages
 from lycosa.serve.crawl import collections as crawl_collections
 from lycosa.serve.crawl import pages as crawl_pages
 from lycosa.serve.crawl import proposals as crawl_proposals
-from lycosa.serve.hunts import api as hunts_api
 from lycosa.serve.hunts import pages as hunts_pages
-from lycosa.serve.library import api as library_api
 from lycosa.serve.library import pages as library_pages
 from lycosa.serve.search import api as search_api
 from lycosa.serve.search import feeds as search_feeds
 from lycosa.serve.search import pages as search_pages
 from lycosa.serve.search import peers as search_peers
-from lycosa.serve.search import suggest as search_suggest
 from lycosa.serve.search.sources import SearchSource, Source
 from lycosa.serve.services import Services, ServicesDep
 from lycosa.serve.sites import pages as sites_pages
-from lycosa.serve.uptime import api as uptime_api
 from lycosa.serve.uptime import pages as uptime_pages
-from lycosa.serve.watches import api as watches_api
 from lycosa.serve.watches import pages as watches_pages
 from lycosa.serve.web import login
 from lycosa.serve.web.concurrency import ConcurrencyLimiter
@@ -58,22 +51,15 @@ ROUTERS = (
     search_api.router,
     search_pages.router,
     search_feeds.router,
-    search_suggest.router,
     search_peers.router,
     crawl_pages.router,
     crawl_collections.router,
-    crawl_api.router,
     crawl_proposals.router,
-    captures_cached.router,
-    captures_versions.router,
-    hunts_api.router,
+    captures_pages.router,
     hunts_pages.router,
-    watches_api.router,
     watches_pages.router,
-    uptime_api.router,
     uptime_pages.router,
     sites_pages.router,
-    library_api.router,
     library_pages.router,
 )
 router = APIRouter()

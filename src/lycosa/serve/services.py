@@ -18,6 +18,7 @@ from lycosa.commands.maintenance.collections import list_collections
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.commands.models import CollectionFacts, CollectionSummary, WorkspaceStatus
 from lycosa.config.serving import ServeSettings
+from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.planning import require_collection
 from lycosa.crawl.session.workspace_config import read_config
@@ -63,9 +64,11 @@ class Services:
         self.root = root
         self.status = status
         self.source = source or SearchSource(root)
-        self.access = Access(Tokens(open_storage(root)), limits.writes, key)
+        self.storage = open_storage(root)
+        self.access = Access(Tokens(self.storage), limits.writes, key)
         self.pages = PageRenderer(self.access, (*PLACES, PROPOSE) if limits.public_form else PLACES)
-        self.archive = Archive(root)
+        self._versions: Versions | None = None
+        self._opening_versions = threading.Lock()
         self.library = Library(root, limits.library)
         self.hunts = HuntHistory(root)
         self.meter = Meter(root)
@@ -78,18 +81,33 @@ class Services:
             lambda name: visits_over_time(root, collection=name)
         )
         self.collection_facts = TtlCache[str, CollectionFacts | None](
-            lambda name: collection_facts(root, read_config(root), name)
+            lambda name: collection_facts(root, self.config(), name)
         )
         self.collections = TtlCache[str, list[CollectionSummary]](
-            lambda _: list_collections(Workspace.open(root), read_config(root))
+            lambda _: list_collections(Workspace.open(root), self.config())
         )
         self.site_reports = TtlCache[str, SiteReport | None](self._site_report, max_entries=4)
         self.monitors = TtlCache[tuple[str, ...], UptimeReport](
-            lambda _: report_monitors(root, read_config(root))
+            lambda _: report_monitors(root, self.config())
         )
         self.host_uptime = TtlCache[str, UptimeReport](
-            lambda name: report_host(root, read_config(root), name)
+            lambda name: report_host(root, self.config(), name)
         )
+
+    def config(self) -> Config:
+        """Return the current settings. Raises ConfigError."""
+        return read_config(self.root)
+
+    def versions(self) -> Versions:
+        """Return the archive, opened once: its child process reads documents for all requests.
+
+        Raises WorkspaceError: no workspace; ConfigError: invalid settings.
+        """
+        with self._opening_versions:
+            if self._versions is None:
+                self._versions = Versions(self.root, self.config())
+                atexit.register(self._versions.close)
+        return self._versions
 
     def search(self, request: SearchRequest) -> SearchResults:
         """Search. Raises UsageError: the workspace, searched alone, has no such collection."""
@@ -102,7 +120,7 @@ class Services:
     def require_collection(self, name: str) -> None:
         """Raise UsageError if the workspace has no such collection; "" is any."""
         if name:
-            require_collection(Workspace.open(self.root), read_config(self.root), name)
+            require_collection(Workspace.open(self.root), self.config(), name)
 
     @cached_property
     def passages(self) -> PassageFinder:
@@ -119,7 +137,7 @@ class Services:
 
     def _site_report(self, name: str) -> SiteReport | None:
         try:
-            return report_of(self.root, name, config=read_config(self.root))
+            return report_of(self.root, name, config=self.config())
         except UsageError:
             return None
 
@@ -161,23 +179,3 @@ async def writer_form(request: Request, _: Writer) -> Mapping[str, str]:
 
 
 WriterForm = Annotated[Mapping[str, str], Depends(writer_form)]
-
-
-class Archive:
-    """One `Versions` for all requests; its child process, if a document was read, ends with this
-    process.
-    """
-
-    def __init__(self, root: str) -> None:
-        self._root = root
-        self._opening = threading.Lock()
-        self._versions: Versions | None = None
-
-    def versions(self) -> Versions:
-        """Open the archive. Raises WorkspaceError: no workspace; ConfigError: invalid settings."""
-        if self._versions is None:
-            with self._opening:
-                if self._versions is None:
-                    self._versions = Versions(self._root, read_config(self._root, ()))
-                    atexit.register(self._versions.close)
-        return self._versions

@@ -61,41 +61,57 @@ def _lines(report: SiteReport, thresholds: Thresholds, most: int, *, every: bool
     yield from _depths(report)
     yield from _tree(report.tree, _FOLDERS if not every else most)
     yield from _broken(report, most)
-    yield from _list(
-        "orphan pages (in the sitemap, not linked)",
-        [f"{each.url}  in {each.listed_in}" for each in report.orphans],
-        most,
-    )
-    chains = [f"{' > '.join(each.urls)}  {each.end}" for each in report.chains]
-    yield from _list("redirect chains", chains, most)
-    same = [
-        f"{number_of(len(each.urls), 'page')} {each.title!r}: "
-        f"{' '.join(each.urls[: None if every else 4])}"
-        for each in report.duplicates
+    for title, lines in _lists(report, thresholds, every=every):
+        yield from _list(title, lines, most)
+
+
+def _lists(
+    report: SiteReport, thresholds: Thresholds, *, every: bool
+) -> list[tuple[str, Sequence[str]]]:
+    """Return title and lines of each list."""
+    urls_shown = None if every else 4
+    slow, large = format_duration(thresholds.slow_ms), format_size(thresholds.large_bytes)
+    faults = [(name, list(group)) for name, group in groupby(report.faults, lambda it: it.fault)]
+    return [
+        (
+            "orphan pages (in the sitemap, not linked)",
+            [f"{each.url}  in {each.listed_in}" for each in report.orphans],
+        ),
+        ("redirect chains", [f"{' > '.join(each.urls)}  {each.end}" for each in report.chains]),
+        (
+            "duplicate content",
+            [
+                f"{number_of(len(each.urls), 'page')} {each.title!r}: "
+                f"{' '.join(each.urls[:urls_shown])}"
+                for each in report.duplicates
+            ],
+        ),
+        ("pages without a title", [page.url for page in report.untitled]),
+        (
+            f"slow pages ({slow} or more)",
+            [f"{format_duration(page.duration_ms or 0)}  {page.url}" for page in report.slow],
+        ),
+        (
+            f"large pages ({large} or more)",
+            [f"{format_size(page.size)}  {page.url}" for page in report.large],
+        ),
+        (
+            "hreflang without return link",
+            [
+                f"{each.source}  {each.language} {each.target}  {each.reason}"
+                for each in report.hreflang
+            ],
+        ),
+        (
+            "mixed content (http resources in https pages)",
+            [f"{each.source}  {each.kind} {each.target}" for each in report.mixed],
+        ),
+        (
+            "document errors",
+            [f"{name}: {len(group):,}, for example {group[0].url}" for name, group in faults],
+        ),
+        *((title, list(lines)) for title, lines in report.sections.items()),
     ]
-    yield from _list("duplicate content", same, most)
-    yield from _list("pages without a title", [page.url for page in report.untitled], most)
-    slow = [f"{format_duration(page.duration_ms or 0)}  {page.url}" for page in report.slow]
-    yield from _list(f"slow pages ({format_duration(thresholds.slow_ms)} or more)", slow, most)
-    large = [f"{format_size(page.size)}  {page.url}" for page in report.large]
-    yield from _list(f"large pages ({format_size(thresholds.large_bytes)} or more)", large, most)
-    pairs = [
-        f"{each.source}  {each.language} {each.target}  {each.reason}" for each in report.hreflang
-    ]
-    yield from _list("hreflang without return link", pairs, most)
-    mixed = [f"{each.source}  {each.kind} {each.target}" for each in report.mixed]
-    yield from _list("mixed content (http resources in https pages)", mixed, most)
-    faults = [
-        (name, [each.url for each in group])
-        for name, group in groupby(report.faults, lambda each: each.fault)
-    ]
-    yield from _list(
-        "document errors",
-        [f"{name}: {len(urls):,}, for example {urls[0]}" for name, urls in faults],
-        most,
-    )
-    for title, lines in report.sections.items():
-        yield from _list(title, list(lines), most)
 
 
 def _depths(report: SiteReport) -> Iterator[str]:

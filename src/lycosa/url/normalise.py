@@ -15,7 +15,6 @@ import re
 import ada_url
 
 from lycosa.core.errors import Refusal, UrlError
-from lycosa.core.parameters import single_text
 from lycosa.url.files import finish_ftp, finish_gopher
 from lycosa.url.query_encoding import codec_for, encode_query
 from lycosa.url.schemes import path_start
@@ -49,9 +48,8 @@ _WRITTEN = {
 
 def typed_url(text: str) -> str:
     """Return a URL as people type it with a scheme: `example.org/x` and `localhost:8000` are http
-    URLs. Other texts, such as `mailto:x@y`, are returned unchanged. Raises UsageError for no text.
+    URLs. Other texts, such as `mailto:x@y`, are returned unchanged.
     """
-    single_text("URL", text)
     return f"http://{text.strip()}" if _HOST.match(text.strip()) else text
 
 

@@ -9,7 +9,6 @@ import polars as pl
 
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
-from lycosa.core.parameters import single_text
 from lycosa.url.keys import host_key
 from lycosa.url.normalise import normalise, typed_url
 from lycosa.url.scope import hostname
@@ -59,7 +58,6 @@ def site_name(text: str) -> SiteName:
     Raises:
         UsageError: it is not one of these.
     """
-    single_text("site", text)
     problem = f"{text!r} is not a site: write a host, host:port or URL, for example example.org"
     if "[" not in text and re.match(r"[^/?#]*:(?!\d|//)", text):
         raise UsageError(f"{problem} (the port is missing)")

@@ -45,20 +45,6 @@ class WatchInfo:
     running: bool = field(metadata=doc("Whether a running crawl applies it."))
 
 
-def require_webhooks(targets: Sequence[str]) -> None:
-    """Refuse targets that may only be set on the machine itself: commands and files.
-
-    Raises:
-        UsageError: a target is not a webhook.
-    """
-    for target in targets:
-        if not target.startswith("webhook "):
-            raise UsageError(
-                f"{target!r} cannot be set over the network, only `webhook URL` can; for commands "
-                "and files use `lycosa watch add`"
-            )
-
-
 def add_watch(
     root: str,
     config: Config,

@@ -24,13 +24,11 @@ def list_(where: InWorkspace) -> Output:
     for each in summaries:
         language = f" ({each.language})" if each.language else ""
         on_disk = f", {format_size(each.on_disk)} in tables of its own" if each.on_disk else ""
-        states = counts(each.urls) or "none"
         text = (
             f"{number_of(each.pages, 'page')} of {number_of(each.sites, 'site')}, "
-            f"{format_size(each.bytes)}{on_disk}; URLs: {states}"
+            f"{format_size(each.bytes)}{on_disk}; URLs: {counts(each.urls) or 'none'}"
+            f"{'; paused' if each.paused else ''}{'' if each.configured else '; not configured'}"
         )
-        text += "; paused" if each.paused else ""
-        text += "" if each.configured else "; not configured"
         rows.append((f"{each.name}{language}", text))
     return Output(summaries, table(rows) or "no collections yet")
 

@@ -226,16 +226,15 @@ class _Printer:
 
 
 def _start_text(event: dict[str, Any]) -> str:
-    parts = []
-    if event["named"]:
-        parts.append(number_of(event["named"], "seed page"))
-    if event["hits"]:
-        parts.append(f"{number_of(event['hits'], 'matching page')} of the index")
-    if event["well_linked"]:
-        parts.append(
-            f"{number_of(event['well_linked'], 'well-linked page')} (no page of the index matches)"
-        )
-    return f"starting from {' and '.join(parts) or 'nothing'}: {number_of(event['listed'], 'link')}"
+    parts = {
+        number_of(event["named"], "seed page"): event["named"],
+        f"{number_of(event['hits'], 'matching page')} of the index": event["hits"],
+        f"{number_of(event['well_linked'], 'well-linked page')} (no page of the index matches)": (
+            event["well_linked"]
+        ),
+    }
+    shown = " and ".join(part for part, number in parts.items() if number) or "nothing"
+    return f"starting from {shown}: {number_of(event['listed'], 'link')}"
 
 
 def _print_result(number: int, event: dict[str, Any]) -> None:

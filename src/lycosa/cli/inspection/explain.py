@@ -32,115 +32,101 @@ def command(
 
 
 def _rows(facts: UrlExplanation) -> list[tuple[str, str]]:
-    rows = [("URL", facts.url)]
-    if facts.url != facts.given:
-        rows.append(("given as", facts.given))
-    if facts.exclusion:
-        rows.append(("excluded by", facts.exclusion))
-    for entry in facts.collections:
-        rows += _collection(entry)
     by = f", by {facts.robots['by']}" if facts.robots.get("by") else ""
-    rows.append(("robots.txt", facts.robots["explanation"] + by))
-    for clock in facts.host_clock:
-        rows += _clock(facts.host, clock)
-    return rows + _visits(facts) + _page(facts)
+    rows = [
+        ("URL", facts.url),
+        ("given as", facts.given if facts.url != facts.given else ""),
+        ("excluded by", facts.exclusion),
+        *(row for entry in facts.collections for row in _collection(entry)),
+        ("robots.txt", facts.robots["explanation"] + by),
+        *(row for clock in facts.host_clock for row in _clock(facts.host, clock)),
+        *map(_visit, facts.visits),
+        *_page(facts),
+    ]
+    return [row for row in rows if row[1]]
 
 
 def _collection(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the state of the URL in a collection."""
+    """Return the state of the URL in a collection; rows with an empty value are not shown."""
     name = entry["collection"] + (f" ({entry['operation']})" if entry.get("operation") else "")
     rows = [(f"in {name}", f"{entry['state'] or 'not known'}: {entry['why']}")]
     if entry["state"]:
-        limit = entry.get("depth_limit", "unknown")
-        rows.append(("  depth", f"{entry['depth']} (depth limit: {limit})"))
-        if "due_by" in entry:
-            rows.append(("  due", f"{entry['due_at'] or 'not automatically'}: {entry['due_by']}"))
-        if entry["referrer"]:
-            rows.append(("  found on", entry["referrer"]))
-        if entry["redirect_from"]:
-            hops = number_of(entry["redirects"], "hop")
-            rows.append(("  redirected from", f"{entry['redirect_from']} ({hops})"))
-        if entry["checks"]:
-            changes = number_of(entry["changes"], "time")
-            rows.append(
-                ("  fetched again", f"{number_of(entry['checks'], 'time')}; changed {changes}")
-            )
-    if "scope_check" in entry:
-        rows.append(("  scope", entry["scope_check"]))
-    if "settings" in entry:
-        rows.append(("  settings", _settings(entry["settings"])))
-    return rows
+        due = f"{entry['due_at'] or 'not automatically'}: {entry['due_by']}"
+        hops = number_of(entry["redirects"], "hop")
+        redirected = entry["redirect_from"]
+        checks, changes = (number_of(entry[name], "time") for name in ("checks", "changes"))
+        rows += [
+            ("  depth", f"{entry['depth']} (depth limit: {entry.get('depth_limit', 'unknown')})"),
+            ("  due", due if "due_by" in entry else ""),
+            ("  found on", entry["referrer"]),
+            ("  redirected from", f"{redirected} ({hops})" if redirected else ""),
+            ("  fetched again", f"{checks}; changed {changes}" if entry["checks"] else ""),
+        ]
+    settings = _settings(entry["settings"]) if "settings" in entry else ""
+    return [*rows, ("  scope", entry.get("scope_check", "")), ("  settings", settings)]
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
+    share = settings["max_prefix_share"]
     parts = [
         settings["strategy"],
         f"recrawl {settings['recrawl']}",
         f"priority {settings['priority']:g}",
+        "paused" if settings["paused"] else "",
+        f"only {settings['schedule']} UTC" if settings["schedule"] else "",
+        *(
+            f"{settings[count]:,} of {number_of(settings[name], 'page')}{of}"
+            for name, (count, of) in _QUOTAS.items()
+            if settings[name] is not None
+        ),
+        f"at most {share:.0%} of them in one folder"
+        if settings["max_pages_per_host"] is not None and share < 1
+        else "",
     ]
-    if settings["paused"]:
-        parts.append("paused")
-    if settings["schedule"]:
-        parts.append(f"only {settings['schedule']} UTC")
-    for name, (count, of) in _QUOTAS.items():
-        if settings[name] is not None:
-            parts.append(f"{settings[count]:,} of {number_of(settings[name], 'page')}{of}")
-    if settings["max_pages_per_host"] is not None and settings["max_prefix_share"] < 1:
-        parts.append(f"at most {settings['max_prefix_share']:.0%} of them in one folder")
-    return ", ".join(parts)
+    return ", ".join(filter(None, parts))
 
 
 def _clock(host: str, clock: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the pauses of the host, and its traps."""
-    text = f"pause {format_duration(clock['delay'] or 0)}"
-    if clock["decided_by"]:
-        text += f" ({clock['decided_by']})"
-    text += f", last request {_at(clock['last_visit_at'])}"
-    if clock["fails"]:
-        text += f", {number_of(clock['fails'], 'failure')} in a row"
-    rows = [(f"host {host}", text)]
-    now = datetime.now(UTC)
-    if clock["not_before"] and clock["not_before"] > now:
-        rows.append(("  not before", _at(clock["not_before"])))
-    if clock["rules"]:
-        rules = (f"{rule['rule']} {format_duration(rule['ms'])}" for rule in clock["rules"])
-        rows.append(("  rules", ", ".join(rules)))
-    if clock["domain_not_before"] and clock["domain_not_before"] > now:
-        until = f"paused until {_at(clock['domain_not_before'])}"
-        rows.append((f"  domain {clock['registrable_domain']}", until))
-    rows.append(
+    """Return the pauses of the host, and its traps; rows with an empty value are not shown."""
+    decided_by = f" ({clock['decided_by']})" if clock["decided_by"] else ""
+    fails = f", {number_of(clock['fails'], 'failure')} in a row" if clock["fails"] else ""
+    rules = (f"{rule['rule']} {format_duration(rule['ms'])}" for rule in clock["rules"])
+    until = _future(clock["domain_not_before"])
+    return [
+        (
+            f"host {host}",
+            f"pause {format_duration(clock['delay'] or 0)}{decided_by}, last request "
+            f"{_at(clock['last_visit_at'])}{fails}",
+        ),
+        ("  not before", _future(clock["not_before"])),
+        ("  rules", ", ".join(rules)),
+        (f"  domain {clock['registrable_domain']}", f"paused until {until}" if until else ""),
         (
             "  stored",
             f"{number_of(clock['pages'], 'page')}; {number_of(clock['visited'], 'URL')} "
             f"visited, {clock['known']:,} waiting",
-        )
+        ),
+        *((f"  trap {trap['rule']}", _trap(trap)) for trap in clock["traps"]),
+    ]
+
+
+def _trap(trap: Mapping[str, Any]) -> str:
+    part = f" at {trap['part']}" if trap["part"] else ""
+    what = "pages fetched before it was stopped" if trap["part"] else "URLs not fetched"
+    why = trap["explanation"]
+    text = f"{why[:1].upper()}{why[1:]}." if why else ""
+    return f"{trap['count']:,} {what}{part}. {text}"
+
+
+def _visit(visit: Mapping[str, Any]) -> tuple[str, str]:
+    outcome = visit["error"] or f"HTTP {visit['http_status']}"
+    target = f", to {visit['redirect_to']}" if visit["redirect_to"] else ""
+    return (
+        f"fetched {_at(visit['fetched_at'])}",
+        f"{outcome}, {visit['duration_ms']} ms, {visit['content_type'] or 'no type'}, "
+        f"{number_of(visit['content_length'], 'byte')}, attempt {visit['attempt']}, "
+        f"{visit['warc_file']} at {visit['warc_offset']}{target}",
     )
-    for trap in clock["traps"]:
-        part = f" at {trap['part']}" if trap["part"] else ""
-        what = "pages fetched before it was stopped" if trap["part"] else "URLs not fetched"
-        text = (
-            f"{trap['explanation'][:1].upper()}{trap['explanation'][1:]}."
-            if trap["explanation"]
-            else ""
-        )
-        rows.append((f"  trap {trap['rule']}", f"{trap['count']:,} {what}{part}. {text}"))
-    return rows
-
-
-def _visits(facts: UrlExplanation) -> list[tuple[str, str]]:
-    rows = []
-    for visit in facts.visits:
-        outcome = visit["error"] or f"HTTP {visit['http_status']}"
-        target = f", to {visit['redirect_to']}" if visit["redirect_to"] else ""
-        rows.append(
-            (
-                f"fetched {_at(visit['fetched_at'])}",
-                f"{outcome}, {visit['duration_ms']} ms, {visit['content_type'] or 'no type'}, "
-                f"{number_of(visit['content_length'], 'byte')}, attempt {visit['attempt']}, "
-                f"{visit['warc_file']} at {visit['warc_offset']}{target}",
-            )
-        )
-    return rows
 
 
 def _page(facts: UrlExplanation) -> list[tuple[str, str]]:
@@ -148,19 +134,28 @@ def _page(facts: UrlExplanation) -> list[tuple[str, str]]:
     rows = []
     for page in facts.page:
         language = f"language {page['language'] or 'unknown'}, {page['charset']}"
-        rows.append(("page", f"{page['title'] or '(no title)'} ({language})"))
-        if not page["may_index"]:
-            rows.append(("", "noindex: the page is not in the index"))
-        if page["faults"]:
-            rows.append(("  errors", ", ".join(page["faults"])))
-    rows += [("same text as", url) for url in facts.same_text]
-    rows.append(("linked from", number_of(facts.referrers.total, "link")))
-    rows += [
-        (f"  since {_at(link['found_at'])}", f"{link['source']}  {link['kind']} {link['anchor']!r}")
-        for link in facts.referrers.first
+        rows += [
+            ("page", f"{page['title'] or '(no title)'} ({language})"),
+            ("", "" if page["may_index"] else "noindex: the page is not in the index"),
+            ("  errors", ", ".join(page["faults"])),
+        ]
+    return [
+        *rows,
+        *(("same text as", url) for url in facts.same_text),
+        ("linked from", number_of(facts.referrers.total, "link")),
+        *(
+            (
+                f"  since {_at(link['found_at'])}",
+                f"{link['source']}  {link['kind']} {link['anchor']!r}",
+            )
+            for link in facts.referrers.first
+        ),
     ]
-    return rows
 
 
 def _at(value: Any) -> str:
     return f"{value:%Y-%m-%d %H:%M:%S}" if value else "never"
+
+
+def _future(value: datetime | None) -> str:
+    return _at(value) if value and value > datetime.now(UTC) else ""

@@ -118,14 +118,16 @@ def parse(
 
     if collection and not fields:
         raise UsageError("--collection is for --fields: it selects whose fields are tried")
-    workspace = where.open() if fields else Configured.open(where)
+    configured = where if fields else Configured(where.context, where.overrides)
     fields_of = collection if fields else None
     if is_file(source) or "://" not in typed_url(source):
         content = read_input(source)
-        page = workspace.urls.parse(content, url, content_type, name=source, fields_of=fields_of)
+        page = configured.open().urls.parse(
+            content, url, content_type, name=source, fields_of=fields_of
+        )
     else:
         try:
-            page = workspace.urls.parse(source, fields_of=fields_of)
+            page = configured.open().urls.parse(source, fields_of=fields_of)
         except WorkError as error:
             if "://" in source or Path(source).exists():
                 raise

@@ -6,18 +6,26 @@ import csv
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from lycosa.cli.options import InWorkspace, JsonOption
 from lycosa.cli.output import counts, note, print_json, status_counts, table
-from lycosa.commands.models import GroupHost, GroupRow, GroupTable, HostSummary, HostTable
+from lycosa.commands.models import (
+    CollectionStatus,
+    GroupHost,
+    GroupRow,
+    GroupTable,
+    HostStatus,
+    HostSummary,
+    HostTable,
+    LargestHosts,
+    TrapCount,
+    WorkspaceStatus,
+)
 from lycosa.core.errors import ConfigError, UsageError
 from lycosa.core.units import format_duration, format_size, number_of
-
-if TYPE_CHECKING:
-    from lycosa.commands.models import CollectionStatus, LargestHosts, WorkspaceStatus
 
 _STATES = ("known", "visited", "gone", "excluded")
 
@@ -86,7 +94,8 @@ def _check_settings(where: InWorkspace) -> None:
 def _rows(status: WorkspaceStatus) -> list[tuple[str, str]]:
     """Return the lines; those with an empty value are not shown."""
     urls = {name: number for name, number in status.urls.items() if name != "total"}
-    rows = [
+    rate = status.pages_per_second
+    return [
         ("workspace", status.workspace),
         ("running", _running(status)),
         *live_rows(status.live),
@@ -107,19 +116,21 @@ def _rows(status: WorkspaceStatus) -> list[tuple[str, str]]:
             counts({f"{each.state} {each.reason}": each.urls for each in status.reasons}),
         ),
         ("links refused", counts(status.refused_links)),
+        *((f"trap {trap.rule}", _trap(trap)) for trap in status.traps),
+        ("excluded", ", ".join(status.exclusions)),
+        ("last fetch", f"{status.last_visit:%Y-%m-%d %H:%M:%S} UTC" if status.last_visit else ""),
+        (
+            "rate",
+            f"{rate:,} requests/s, mean from the first to the last request" if rate else "",
+        ),
+        ("index", _index(status)),
+        *((f"collection {each.collection}", _collection(each)) for each in status.collections),
     ]
-    for trap in status.traps:
-        stopped = f", {number_of(trap.parts, 'part')} of hosts stopped" if trap.parts else ""
-        rows.append((f"trap {trap.rule}", f"{trap.urls:,} URLs not fetched{stopped}"))
-    rows.append(("excluded", ", ".join(status.exclusions)))
-    if status.last_visit:
-        rows.append(("last fetch", f"{status.last_visit:%Y-%m-%d %H:%M:%S} UTC"))
-    if status.pages_per_second:
-        rate = f"{status.pages_per_second:,} requests/s, mean from the first to the last request"
-        rows.append(("rate", rate))
-    rows.append(("index", _index(status)))
-    rows += [(f"collection {each.collection}", _collection(each)) for each in status.collections]
-    return rows
+
+
+def _trap(trap: TrapCount) -> str:
+    stopped = f", {number_of(trap.parts, 'part')} of hosts stopped" if trap.parts else ""
+    return f"{trap.urls:,} URLs not fetched{stopped}"
 
 
 def _running(status: WorkspaceStatus) -> str:
@@ -143,34 +154,31 @@ def _index(status: WorkspaceStatus) -> str:
 
 def _collection(entry: CollectionStatus) -> str:
     states = counts({state: getattr(entry, state) for state in _STATES})
-    parts = [f"{number_of(entry.pages, 'page')}; URLs: {states}"]
-    if entry.strategy:
-        parts.append(f"{entry.strategy}, recrawl {entry.recrawl}, priority {entry.priority:g}")
-    if entry.due_again:
-        parts.append(f"{entry.due_again:,} due again")
-    if entry.paused:
-        parts.append("paused")
-    elif entry.schedule:
-        parts.append(f"only {entry.schedule} UTC ({'now' if entry.open_now else 'not now'})")
-    return "; ".join(parts)
+    hours = f"only {entry.schedule} UTC ({'now' if entry.open_now else 'not now'})"
+    order = f"{entry.strategy}, recrawl {entry.recrawl}, priority {entry.priority:g}"
+    parts = [
+        f"{number_of(entry.pages, 'page')}; URLs: {states}",
+        order if entry.strategy else "",
+        f"{entry.due_again:,} due again" if entry.due_again else "",
+        "paused" if entry.paused else hours if entry.schedule else "",
+    ]
+    return "; ".join(filter(None, parts))
 
 
 def _print_hosts(hosts: LargestHosts, count: int) -> None:
-    rows = []
-    for host in hosts.largest[:count]:
-        pause = f"pause {format_duration(host.delay or 0)}"
-        if host.fails:
-            pause += f", {number_of(host.fails, 'consecutive failure')}"
-        rows.append(
-            (
-                host.host,
-                f"{number_of(host.pages, 'page')}, {host.visited:,} of "
-                f"{host.known + host.visited:,} URLs visited, {format_size(host.bytes)}, {pause}",
-            )
-        )
+    rows = [(host.host, _host(host)) for host in hosts.largest[:count]]
     if rows:
         print(f"\n{number_of(hosts.total, 'host')}; the largest:")
         print(table(rows, "  "))
+
+
+def _host(host: HostStatus) -> str:
+    fails = f", {number_of(host.fails, 'consecutive failure')}" if host.fails else ""
+    return (
+        f"{number_of(host.pages, 'page')}, {host.visited:,} of "
+        f"{host.known + host.visited:,} URLs visited, {format_size(host.bytes)}, "
+        f"pause {format_duration(host.delay or 0)}{fails}"
+    )
 
 
 def print_groups(groups: GroupTable, form: str, *, sites: bool) -> None:
@@ -252,25 +260,26 @@ def live_rows(live: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """Return the lines about a running daemon."""
     if live is None:
         return []
-    rows = [("now", "no worker at the moment")]
+    now = "no worker at the moment"
     if "pages" in live:
-        text = (
+        now = (
             f"{live['rate']:,} pages/s; {number_of(live['pages'], 'page')} since {live['since']}; "
             f"queue {live['queue']:,}, {live['in_flight']:,} in flight, "
             f"{number_of(live['hosts'], 'host')}; errors {counts(live['errors']) or 'none'}"
         )
-        rows = [("now", text)]
-    rows.append(("  message", live["message"]))
     collections = live.get("collections") or {}
     inactive = [name for name, each in collections.items() if each["paused"]]
-    rows.append(("  inactive", ", ".join(inactive)))
     commit = live.get("last_commit")
-    if commit:
-        rows.append(("  last commit", f"entry {commit['entry']} at {commit['at']}"))
-    for name, reason in (live.get("bad") or {}).items():
-        effect = "previous settings" if name in collections else "left out"
-        rows.append((f"  {effect}: {name}", reason))
-    return rows
+    return [
+        ("now", now),
+        ("  message", live["message"]),
+        ("  inactive", ", ".join(inactive)),
+        ("  last commit", f"entry {commit['entry']} at {commit['at']}" if commit else ""),
+        *(
+            (f"  {'previous settings' if name in collections else 'left out'}: {name}", reason)
+            for name, reason in (live.get("bad") or {}).items()
+        ),
+    ]
 
 
 def cluster_rows(cluster: Mapping[str, Any] | None) -> list[tuple[str, str]]:
@@ -312,24 +321,22 @@ def _node(node: Mapping[str, Any]) -> str:
 def _worker(worker: Mapping[str, Any]) -> str:
     progress = worker.get("progress") or {}
     partitions = number_of(worker.get("partitions") or 0, "partition")
-    parts = [f"on {_short(worker.get('node'))}: {partitions}"]
-    if "rate" in progress:
-        parts.append(
-            f"{progress['rate']:,} pages/s, {number_of(progress.get('pages', 0), 'page')}, "
-            f"{progress.get('in_flight', 0):,} in flight"
-        )
-    parts.append(f"{worker.get('waiting') or 0:,} waiting")
-    if worker.get("lag_entries"):
-        parts.append(f"behind by {number_of(worker['lag_entries'], 'log entry', 'log entries')}")
-    if worker.get("idle"):
-        parts.append("idle")
-    if progress.get("message"):
-        parts.append(str(progress["message"]))
+    pages = number_of(progress.get("pages", 0), "page")
+    lag = number_of(worker.get("lag_entries") or 0, "log entry", "log entries")
     errors = counts(progress.get("errors") or {})
-    if errors:
-        parts.append(f"errors {errors}")
-    parts.append(f"last message {format_duration(worker.get('last_ping_ms_ago') or 0)} ago")
-    return "; ".join(parts)
+    parts = [
+        f"on {_short(worker.get('node'))}: {partitions}",
+        f"{progress['rate']:,} pages/s, {pages}, {progress.get('in_flight', 0):,} in flight"
+        if "rate" in progress
+        else "",
+        f"{worker.get('waiting') or 0:,} waiting",
+        f"behind by {lag}" if worker.get("lag_entries") else "",
+        "idle" if worker.get("idle") else "",
+        str(progress.get("message") or ""),
+        f"errors {errors}" if errors else "",
+        f"last message {format_duration(worker.get('last_ping_ms_ago') or 0)} ago",
+    ]
+    return "; ".join(filter(None, parts))
 
 
 def _short(node: object) -> str:

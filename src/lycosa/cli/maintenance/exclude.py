@@ -35,17 +35,15 @@ def command(
 
 
 def _text(report: ExclusionReport, *, listing: bool) -> str:
-    rows = [("excluded", ", ".join(report.rules))]
-    if report.purged:
-        rows.append(
-            (
-                "deleted",
-                f"{counts(report.rows) or 'no rows'}; "
-                f"{number_of(report.records, 'archived record')}; "
-                f"{format_size(report.bytes_deleted)} in total",
-            )
-        )
-    rows += [("not yet", f"{path}: {why}") for path, why in report.pending.items()]
+    deleted = (
+        f"{counts(report.rows) or 'no rows'}; {number_of(report.records, 'archived record')}; "
+        f"{format_size(report.bytes_deleted)} in total"
+    )
+    rows = [
+        ("excluded", ", ".join(report.rules)),
+        *([("deleted", deleted)] if report.purged else []),
+        *(("not yet", f"{path}: {why}") for path, why in report.pending.items()),
+    ]
     end = ""
     if report.purged and report.pending:
         end = "\n\nNot everything could be deleted yet: run the command again later."

@@ -19,7 +19,7 @@ from lycosa.cli.options import (
     PageFilter,
     SinceOption,
     SiteOption,
-    date_ms,
+    date_option,
     values_of,
 )
 from lycosa.cli.output import Output, data_stream, note
@@ -59,24 +59,11 @@ class LibraryFilter(EngineOptions):
     collection: CollectionOption = ""
     since: Annotated[
         int,
-        typer.Option(
-            "--since",
-            metavar="DATE",
-            parser=date_ms,
-            show_default=False,
-            help="First day to export, for example 2026-11-21 in UTC (default: all).",
+        date_option(
+            "--since", "First day to export, for example 2026-11-21 in UTC (default: all)."
         ),
     ] = 0
-    until: Annotated[
-        int,
-        typer.Option(
-            "--until",
-            metavar="DATE",
-            parser=date_ms,
-            show_default=False,
-            help="Last day to export (default: today).",
-        ),
-    ] = 0
+    until: Annotated[int, date_option("--until", "Last day to export (default: today).")] = 0
     full: Annotated[
         bool,
         typer.Option(
@@ -137,14 +124,13 @@ def _day(at_ms: int) -> date | None:
 
 
 def _library_text(report: LibraryReport) -> str:
-    unread = ""
-    if report.unreadable:
-        unread = f", {number_of(report.unreadable, 'older version')} not readable in the archive"
+    unread = f", {number_of(report.unreadable, 'older version')} not readable in the archive"
     total = (
         f"{number_of(report.documents, 'document')} in {number_of(report.files, 'file')}, "
         f"{number_of(report.languages, 'language')}, "
         f"{number_of(report.days, 'directory LANG/DATE', 'directories LANG/DATE')}, "
-        f"{format_size(report.bytes)}; {number_of(len(report.written), 'new file')}{unread}"
+        f"{format_size(report.bytes)}; {number_of(len(report.written), 'new file')}"
+        f"{unread if report.unreadable else ''}"
     )
     return "\n".join([*map(str, report.written), total])
 
@@ -342,14 +328,12 @@ def items(
     report = where.open().export.items(
         target, schema=schema, collection=collection, invalid=invalid
     )
-    left_out = (
-        f"; {report.left_out:,} not valid (--invalid exports them)" if report.left_out else ""
-    )
-    return Output(
-        report,
+    left_out = f"; {report.left_out:,} not valid (--invalid exports them)"
+    text = (
         f"{report.path}: {number_of(report.items, 'item')} of {report.schema}, "
-        f"{format_size(report.bytes)}{left_out}",
+        f"{format_size(report.bytes)}{left_out if report.left_out else ''}"
     )
+    return Output(report, text)
 
 
 @app.command()
@@ -372,17 +356,15 @@ def mirror(
     Crawl with `requisites = true` to include images, style sheets, scripts and fonts.
     """
     report = where.open().export.mirror(site, target, collection=collection)
+    omitted = f"{number_of(len(report.unreadable), 'file')} omitted, because reading failed"
     lines = [
         f"{number_of(report.files, 'file')}, {report.pages:,} of them pages, "
         f"{format_size(report.bytes)}",
+        _removed(report.removed) if report.removed else "",
+        *(f"{omitted}; the first: {first}" for first in report.unreadable[:1]),
         f"open {report.start}",
     ]
-    if report.unreadable:
-        omitted = f"{number_of(len(report.unreadable), 'file')} omitted, because reading failed"
-        lines.insert(1, f"{omitted}; the first: {report.unreadable[0]}")
-    if report.removed:
-        lines.insert(1, _removed(report.removed))
-    return Output(report, "\n".join(lines), failed=bool(report.unreadable))
+    return Output(report, "\n".join(filter(None, lines)), failed=bool(report.unreadable))
 
 
 @dataclass(frozen=True)
@@ -437,9 +419,8 @@ def bulk(
     chosen = BulkOptions(options.index, selection, parse_size(options.batch), options.again)
     say = (lambda line: None) if output.quiet else note
     report = exports.bulk(to, options.url, chosen, report=say)
-    Output(report, _bulk_text(report, options.index)).print(
-        as_json=output.json_output, quiet=output.quiet
-    )
+    shown = Output(report, _bulk_text(report, options.index))
+    shown.print(as_json=output.json_output, quiet=output.quiet)
     if report.failed:
         for failure in [] if output.json_output else report.failures:
             note(f"{failure['url']}: {failure['reason']}")

@@ -137,13 +137,13 @@ def reparse(
         )
     lines = [
         f"{number_of(report.pages, 'page')} parsed again; {report.changed:,} changed, "
-        f"{report.text_changed:,} of them with a different text"
+        f"{report.text_changed:,} of them with a different text",
+        f"{report.unreadable:,} could not be parsed and keep their rows"
+        if report.unreadable
+        else "",
+        f"{number_of(report.kept_values, 'page')} with values of plug-ins that failed or are "
+        "not installed: they are kept"
+        if report.kept_values
+        else "",
     ]
-    if report.unreadable:
-        lines.append(f"{report.unreadable:,} could not be parsed and keep their rows")
-    if report.kept_values:
-        lines.append(
-            f"{number_of(report.kept_values, 'page')} with values of plug-ins that failed or are "
-            "not installed: they are kept"
-        )
-    return Output(report, "\n".join(lines))
+    return Output(report, "\n".join(filter(None, lines)))

@@ -16,6 +16,7 @@ from lycosa.core.dataclass import dataclass
 from lycosa.core.units import format_duration, format_time, number_of
 from lycosa.notify.transports import redacted_target
 from lycosa.uptime.notifications import format_length
+from lycosa.uptime.outages import Outage
 from lycosa.uptime.report import (
     HostPages,
     HourSummary,
@@ -172,11 +173,13 @@ def _host_text(report: UptimeReport) -> str:
 
 def _settings_text(monitor: Monitor, *, configured: bool) -> str:
     """Return the settings of a monitor in one line."""
-    parts = [f"every {format_duration(monitor.every)}"]
-    parts += [f"expects {monitor.expect!r}"] if monitor.expect else []
-    parts += [f"notifies {redacted_target(target)}" for target in monitor.notify]
-    parts += ["in lycosa.toml"] if configured else []
-    return f"{monitor.url}  {', '.join(parts)}"
+    parts = [
+        f"every {format_duration(monitor.every)}",
+        f"expects {monitor.expect!r}" if monitor.expect else "",
+        *(f"notifies {redacted_target(target)}" for target in monitor.notify),
+        "in lycosa.toml" if configured else "",
+    ]
+    return f"{monitor.url}  {', '.join(filter(None, parts))}"
 
 
 def _sparkline(hours: Sequence[HourSummary]) -> str:
@@ -198,39 +201,38 @@ def _monitor_text(each: MonitorReport, report: UptimeReport) -> str:
     live = report.live.monitors.get(each.url) if report.live is not None else None
     if live is not None and live.text and live.state != "up":
         title += f", {live.text}" + (f", since {format_time(live.since)}" if live.since else "")
-    lines = [title]
-    if each.last is not None:
-        last = each.last
-        lines.append(
-            f"  last check   {format_time(last.at)}: {last.verdict}, "
-            f"{_response(last.http_status, last.error)}, {last.duration_ms}ms{_certificate(last)}"
-        )
     shares = [f"{name} {_share(window.availability)}" for name, window in each.windows.items()]
-    day = each.windows["24h"]
-    lines += [
+    day, times, last = each.windows["24h"], each.latency, each.last
+    medians = ", ".join(
+        f"{name.replace('_', ' ')} {_ms(value)}"
+        for name, value in times.steps.items()
+        if value is not None
+    )
+    lines = [
+        title,
+        f"  last check   {format_time(last.at)}: {last.verdict}, "
+        f"{_response(last.http_status, last.error)}, {last.duration_ms}ms{_certificate(last)}"
+        if last is not None
+        else "",
         f"  available    {'   '.join(shares)}",
         f"  checks       {day.checks:,} in 24h, of which {day.failed:,} failed"
         + ("" if each.watched else "; no longer monitored"),
+        f"  times        p50 {_ms(times.p50_ms)}, p95 {_ms(times.p95_ms)}; medians: {medians}"
+        if times.p50_ms is not None
+        else "",
+        f"  24 hours     {_sparkline(each.sparkline)}",
+        f"  outages      {len(each.outages)} in 30d" if each.outages else "",
+        *map(_outage_text, each.outages[:_MAX_OUTAGES]),
     ]
-    times = each.latency
-    if times.p50_ms is not None:
-        medians = ", ".join(
-            f"{name.replace('_', ' ')} {_ms(value)}"
-            for name, value in times.steps.items()
-            if value is not None
-        )
-        lines.append(
-            f"  times        p50 {_ms(times.p50_ms)}, p95 {_ms(times.p95_ms)}; medians: {medians}"
-        )
-    lines.append(f"  24 hours     {_sparkline(each.sparkline)}")
-    lines += [f"  outages      {len(each.outages)} in 30d"] if each.outages else []
-    for outage in each.outages[:_MAX_OUTAGES]:
-        length = f"for {format_length(outage.until - outage.since)}" if outage.until else "ongoing"
-        reason = f"{outage.cause}, {outage.text}"
-        if outage.offline:
-            reason = "the network of this machine was down"
-        lines.append(f"    {format_time(outage.since)} {length}: {reason}")
-    return "\n".join(lines)
+    return "\n".join(filter(None, lines))
+
+
+def _outage_text(outage: Outage) -> str:
+    length = f"for {format_length(outage.until - outage.since)}" if outage.until else "ongoing"
+    reason = f"{outage.cause}, {outage.text}"
+    if outage.offline:
+        reason = "the network of this machine was down"
+    return f"    {format_time(outage.since)} {length}: {reason}"
 
 
 def _pages_text(name: str, pages: HostPages) -> str:

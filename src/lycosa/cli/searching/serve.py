@@ -63,11 +63,10 @@ def command(
     exit_on_signals()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-    root = where.roots[0]
-    Workspace.open(root)
+    Workspace.open(where.root)
     config = where.open().config()
     served = ServerOptions(
-        root,
+        where.root,
         host or config.serve.host,
         config.serve.port if port is None else port,
         tuple(where.settings),

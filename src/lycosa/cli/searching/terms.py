@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.options import InWorkspace, PageFilter, date_ms, values_of
+from lycosa.cli.options import InWorkspace, PageFilter, date_option, values_of
 from lycosa.cli.output import Output
 from lycosa.core.dataclass import dataclass
 from lycosa.core.units import number_of
@@ -19,16 +19,7 @@ if TYPE_CHECKING:
 class TermOptions:
     """The options, named as the parameters of `WorkspaceStatistics.terms`."""
 
-    until: Annotated[
-        int,
-        typer.Option(
-            "--until",
-            metavar="DATE",
-            parser=date_ms,
-            show_default=False,
-            help="Only pages fetched before this date.",
-        ),
-    ] = 0
+    until: Annotated[int, date_option("--until", "Only pages fetched before this date.")] = 0
     rising: Annotated[
         bool, typer.Option("--rising", help="Only words that are more frequent in recent pages.")
     ] = False

@@ -100,21 +100,19 @@ def import_files(
         before = workspace.state().settings.get(name, {})
         if isinstance(collection, str):
             collection = stored_collection(name, before)
-        follower: IndexFollower | None = None
-        stack.callback(lambda: follower.close() if follower else None)
+        follower = IndexFollower(root, config.index, clock)
+        stack.callback(follower.close)
         session = open_session(
             workspace,
             config,
             [Job(collection, seeds_of(before, collection))],
-            SessionOptions(
-                committed=lambda entry: follower.committed(entry) if follower else None,
-            ),
+            SessionOptions(committed=follower.committed),
             command="import",
             clock=clock,
         )
         stack.callback(session.close)
         if options.index:
-            follower = IndexFollower(root, config.index, clock)
+            follower.start()
         sources = _Sources(paths, base, config.fetch.max_body)
 
         def read(report: Imported) -> None:
@@ -124,8 +122,7 @@ def import_files(
 
         report = _import(session, name, sources, read, in_scope=options.in_scope)
         session.claim.release()
-        if follower is not None:
-            follower.finish()
+        follower.finish()
         return report
 
 

@@ -31,14 +31,13 @@ from lycosa.commands.search_models import (
 from lycosa.config.settings import Config
 from lycosa.core.errors import EncoderError, UrlError, UsageError
 from lycosa.core.messages import Message
-from lycosa.core.parameters import single_text, whole_number
 from lycosa.core.units import format_time, milliseconds
 from lycosa.crawl.session.planning import require_collection
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.export.markdown.pages import MarkdownPage, pages_at
 from lycosa.search.crosslingual.across import encoder_note, request_filters
 from lycosa.search.engine.open_index import OpenIndex
-from lycosa.search.engine.searcher import Hit, Searcher, SearchRequest, SearchResults
+from lycosa.search.engine.searcher import Hit, NewestIndex, SearchRequest, SearchResults
 from lycosa.search.presentation.answer import PHRASE_AS_WORDS
 from lycosa.search.query.query import ParsedQuery, clauses, parse_query, with_words_of
 from lycosa.store.workspace import Workspace
@@ -85,10 +84,6 @@ class PassageRequest:
     ranking: str = ""
 
     def __post_init__(self) -> None:
-        single_text("query", self.query)
-        whole_number("count", self.count)
-        whole_number("max_tokens", self.max_tokens)
-        whole_number("budget", self.budget)
         if not 1 <= self.count <= MAX_COUNT:
             raise UsageError(f"the number of passages must be from 1 to {MAX_COUNT}")
         if not MIN_LIMIT <= self.max_tokens <= MAX_TOKENS:
@@ -122,21 +117,6 @@ class PageSearch(Protocol):
     def index(self) -> OpenIndex | None: ...
 
     def search(self, request: SearchRequest) -> SearchResults: ...
-
-
-class _NewestIndex:
-    """The newest index of a workspace, in this process."""
-
-    def __init__(self, root: str) -> None:
-        self._searcher = Searcher(root)
-
-    @property
-    def index(self) -> OpenIndex | None:
-        return self._searcher.index
-
-    def search(self, request: SearchRequest) -> SearchResults:
-        self._searcher.reload()
-        return self._searcher.search(request)
 
 
 @dataclass(slots=True, frozen=True)
@@ -192,7 +172,7 @@ class PassageFinder:
         self._workspace = workspace
         self._config = config or read_config(root)
         self._pages = ChunkedPages(workspace)
-        self._source = source or _NewestIndex(root)
+        self._source = source or NewestIndex(root)
         self._vectors = open_vectors(workspace.storage, self._config)
 
     @property
@@ -308,7 +288,6 @@ def chunks(root: str, url: str, max_tokens: int = DEFAULT_TOKENS) -> ChunkList:
         NoVersion: its page is not stored.
         WorkspaceError: there is no workspace.
     """
-    whole_number("max_tokens", max_tokens)
     try:
         address = normalise(typed_url(url))
     except UrlError as error:

@@ -22,11 +22,16 @@ from lycosa.commands.search_models import (
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError
 from lycosa.core.messages import Message
-from lycosa.core.parameters import single_text, texts, whole_number
+from lycosa.core.parameters import texts
 from lycosa.core.units import format_time
 from lycosa.index.generation import storage_of
 from lycosa.search.crosslingual.translated import Across, TranslatedQuery, edit
-from lycosa.search.engine.searcher import WORKSPACE_FILE, Searcher, SearchRequest
+from lycosa.search.engine.searcher import (
+    WORKSPACE_FILE,
+    NewestIndex,
+    Searcher,
+    SearchRequest,
+)
 from lycosa.search.presentation.results import FACETS, MAX_HITS, Hit, SearchResults
 from lycosa.search.query import syntax
 from lycosa.search.ranking.feedback import MODES
@@ -70,45 +75,28 @@ class SearchSources:
         return bool(search.workspaces or search.peers)
 
 
-class LocalSearcher:
-    """Searches a workspace, and on request others.
+def search_sources(
+    request: SearchRequest, sources: SearchSources, own: NewestIndex
+) -> SearchResults:
+    """Search workspaces and peers. `own`: the first workspace.
 
-    Its index is opened once, and reloaded when there is a newer generation.
+    Raises:
+        UsageError: the only workspace has no collection of the requested name.
+        WorkspaceError: there is no workspace, or its index is damaged.
     """
+    root, vectors = sources.roots[0], None
+    if request.across is not None:
+        vectors = open_vectors(storage_of(root), sources.config(root))
+    if sources.is_federated:
+        return _search_federated(request, sources, vectors)
+    searcher = own if vectors is None else Searcher(root, vectors)
+    results = searcher.search(request)
+    if request.collection and not results.total:
+        from lycosa.crawl.session.planning import require_collection
+        from lycosa.store.workspace import Workspace
 
-    def __init__(self, root: str) -> None:
-        self._root = root
-        self._searcher: Searcher | None = None
-
-    def search(self, request: SearchRequest, sources: SearchSources) -> SearchResults:
-        """Search the workspaces and peers; `sources` starts with this workspace.
-
-        Raises:
-            UsageError: the only workspace has no collection of the requested name.
-            WorkspaceError: there is no workspace, or its index is damaged.
-        """
-        vectors = None
-        if request.across is not None:
-            vectors = open_vectors(storage_of(self._root), sources.config(self._root))
-        if sources.is_federated:
-            return _search_federated(request, sources, vectors)
-        results = self._search_alone(request, vectors)
-        if request.collection and not results.total:
-            from lycosa.crawl.session.planning import require_collection
-            from lycosa.store.workspace import Workspace
-
-            config = sources.config(self._root)
-            require_collection(Workspace.open(self._root), config, request.collection)
-        return results
-
-    def _search_alone(self, request: SearchRequest, vectors: NearestChunks | None) -> SearchResults:
-        if vectors is not None:
-            return Searcher(self._root, vectors).search(request)
-        if self._searcher is None:
-            self._searcher = Searcher(self._root)
-        else:
-            self._searcher.reload()
-        return self._searcher.search(request)
+        require_collection(Workspace.open(root), sources.config(root), request.collection)
+    return results
 
 
 def _search_federated(
@@ -162,9 +150,6 @@ def search_request(
     Raises:
         UsageError: an option is wrong.
     """
-    single_text("query", query)
-    for name in ("count", "offset", "per_host"):
-        whole_number(name, options.get(name))
     if (options.get("count") or 0) > MAX_HITS:
         raise UsageError(f"count: {options['count']} is more than {MAX_HITS:,} results")
     if across is None and (source_language or translate):

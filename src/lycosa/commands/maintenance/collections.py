@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+
 import polars as pl
 
 from lycosa.commands.inspection.status_by import groups_of
@@ -41,37 +44,26 @@ def list_collections(workspace: Workspace, config: Config) -> list[CollectionSum
     urls: dict[str, dict[str, int]] = {}
     for name, state_name, number in counted.iter_rows():
         urls.setdefault(name, {})[state_name] = number
-    on_disk: dict[str, int] = {}
-    for files in state.files.values():
-        for file in files:
-            place = base_place(file.path)
-            if place is not None:
-                on_disk[place[0]] = on_disk.get(place[0], 0) + file.bytes
+    on_disk = Counter[str]()
+    for file in itertools.chain.from_iterable(state.files.values()):
+        if (place := base_place(file.path)) is not None:
+            on_disk[place[0]] += file.bytes
     paused_by_people = paused(workspace.storage)
     configured = {collection.name for collection in config.collection}
-    summaries = []
-    for name in sorted(configured | urls.keys() | groups.keys()):
-        group = groups.get(name)
-        pages, sites, size = (group.pages, group.sites, group.bytes) if group else (0, 0, 0)
-        states = dict(sorted(urls.get(name, {}).items()))
-        alone = on_disk.get(name, 0)
-        is_paused = name in paused_by_people
-        ever = state.counters[f"pages.{name}"]
-        summaries.append(
-            CollectionSummary(
-                name,
-                languages.get(name, ""),
-                name in configured,
-                pages,
-                sites,
-                size,
-                states,
-                ever,
-                alone,
-                is_paused,
-            )
+    return [
+        CollectionSummary(
+            name,
+            languages.get(name, ""),
+            name in configured,
+            *((group.pages, group.sites, group.bytes) if group else (0, 0, 0)),
+            urls=dict(sorted(urls.get(name, {}).items())),
+            pages_ever=state.counters[f"pages.{name}"],
+            on_disk=on_disk[name],
+            paused=name in paused_by_people,
         )
-    return summaries
+        for name in sorted(configured | urls.keys() | groups.keys())
+        for group in (groups.get(name),)
+    ]
 
 
 def copy_to(root: str, name: str, target: str) -> CopyReport:

@@ -108,14 +108,8 @@ class LanguageSearch:
             )
             if total >= (1 if by_date else limit):
                 break
-        if by_date:
-            return LanguageAnswer(self._query, total, pages, 1.0)
-        return LanguageAnswer(
-            self._query,
-            total,
-            pages,
-            sum(self._highest(slot) for slot in slots) * count / len(slots),
-        )
+        highest = 1.0 if by_date else sum(map(self._highest, slots)) * count / len(slots)
+        return LanguageAnswer(self._query, total, pages, highest)
 
     def units(self) -> list[Unit]:
         """Return the words to highlight."""
@@ -367,14 +361,13 @@ def _queries(
     translator = Translator(sources, parsed, source, edits, first)
     without = [language for language in targets if not sources.covers(source, language)]
     if without:
-        listed = ", ".join(sorted(without))
         notes.append(
             Message(
                 "no_translations",
                 "no translations from {source} into {languages}: only the words as typed were "
                 "searched for; see `lycosa translate`",
                 source=source,
-                languages=listed,
+                languages=", ".join(sorted(without)),
             )
         )
     queries = [

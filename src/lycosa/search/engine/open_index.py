@@ -31,8 +31,7 @@ from lycosa.index.schema import (
     page_id,
     prior_of,
 )
-from lycosa.index.shards.searchers import META, open_searcher
-from lycosa.index.shards.shards import by_count, combined
+from lycosa.index.shards.shards import META, by_count, combined, open_searcher
 from lycosa.index.snippets.texts import SnippetTexts
 from lycosa.index.suggest import file as suggest_file
 from lycosa.index.suggest.file import SuggestFile

@@ -6,6 +6,7 @@ of each shard.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from lycosa.index.generation import Generation, storage_of
 from lycosa.index.schema import ID, page_id
 from lycosa.index.shards import shards
 from lycosa.index.suggest.file import Phrase
+from lycosa.processes.platform import trim_malloc
 from lycosa.search.crosslingual.across import Vectors, answer_across
 from lycosa.search.engine.open_index import OpenIndex, schema_of
 from lycosa.search.presentation.answer import answer
@@ -25,7 +27,7 @@ from lycosa.search.suggest.completion import Suggestion, SuggestRequest, complet
 from lycosa.translation import workspace_tables as across_tables
 from lycosa.translation.workspace_tables import OpenTables
 
-__all__ = ["MAX_HITS", "Hit", "SearchRequest", "SearchResults", "Searcher"]
+__all__ = ["MAX_HITS", "Hit", "NewestIndex", "SearchRequest", "SearchResults", "Searcher"]
 
 WORKSPACE_FILE = "workspace.json"
 
@@ -153,6 +155,57 @@ class Searcher:
         if self._tables is None or self._tables[0] != there:
             self._tables = there, across_tables.open_tables(self._storage)
         return self._tables[1]
+
+
+class NewestIndex:
+    """The newest index of a workspace, opened at the first query and reloaded as it grows.
+
+    Shared by threads.
+
+    Raises (all methods):
+        WorkspaceError: there is no workspace, or its index is damaged.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._opening = threading.Lock()
+        self._reloading = threading.Lock()
+        self._searcher: Searcher | None = None
+
+    @property
+    def index(self) -> OpenIndex | None:
+        """The index of the last query."""
+        return None if self._searcher is None else self._searcher.index
+
+    def search(self, request: SearchRequest) -> SearchResults:
+        return self.newest().search(request)
+
+    def languages(self) -> dict[str, int]:
+        """Return the approximate number of pages by language; empty without an index."""
+        return self.newest().languages
+
+    def holds(self, url: str) -> bool:
+        """Return whether a page is in the index; approximate."""
+        return self.newest().holds(url)
+
+    def suggest(self, request: SuggestRequest) -> list[Suggestion]:
+        """Return suggestions for typed text, best first."""
+        return self.newest().suggest(request)
+
+    def newest(self) -> Searcher:
+        """Return the searcher of the newest generation."""
+        if self._searcher is None:
+            with self._opening:
+                if self._searcher is None:
+                    self._searcher = Searcher(self._root)
+        # the first request opens the new generation; the others use the open one
+        if self._reloading.acquire(blocking=False):
+            try:
+                if self._searcher.reload():
+                    trim_malloc()  # the former generation is free now
+            finally:
+                self._reloading.release()
+        return self._searcher
 
 
 def _missing(number: int, reason: str) -> Message:

@@ -224,24 +224,19 @@ class ShardedSearch:
             waiting -= described.keys()
 
     def _notes(self, request: SearchRequest, missing: Sequence[int], count: int) -> list[str]:
-        notes: list[str] = []
-        if request.across is not None:
-            notes.append(
-                Message(
-                    "one_language",
-                    "shards on other machines search only in the language of the query",
-                )
-            )
-        if holds_hangul(request.text):
-            notes += sorted({each.hint for each in self._described.values() if each.hint})
-        if missing:
-            notes.append(
-                Message(
-                    "shards_silent",
-                    "{n} of {count, plural, one {# shard} other {# shards}} did not respond: their "
-                    "pages are missing in these results",
-                    n=len(missing),
-                    count=count,
-                )
-            )
-        return notes
+        one_language = Message(
+            "one_language", "shards on other machines search only in the language of the query"
+        )
+        silent = Message(
+            "shards_silent",
+            "{n} of {count, plural, one {# shard} other {# shards}} did not respond: their "
+            "pages are missing in these results",
+            n=len(missing),
+            count=count,
+        )
+        hints = {each.hint for each in self._described.values() if holds_hangul(request.text)}
+        return [
+            *([one_language] if request.across is not None else []),
+            *sorted(hints - {""}),
+            *([silent] if missing else []),
+        ]

@@ -2,7 +2,7 @@
 our own copies where they exist.
 
 nh3 (the Rust library ammonia) parses as browsers do and writes the elements of an allow-list. The
-content security policy of the response (`lycosa.serve.captures.cached`) would also stop scripts,
+content security policy of the response (`lycosa.serve.captures.pages`) would also stop scripts,
 forms and requests; DNS prefetch hints, which no policy governs, are stopped here only.
 """
 

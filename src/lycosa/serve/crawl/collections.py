@@ -16,7 +16,6 @@ from lycosa.serve.crawl.pages import NOTICES, most_of, statuses, time_columns, w
 from lycosa.serve.services import Services, ServicesDep
 from lycosa.serve.web.i18n import Interface, message
 from lycosa.serve.web.problems import ERRORS, NOT_FOUND
-from lycosa.store.storage.storage import open_storage
 
 SEEDS_SHOWN = 20
 
@@ -51,7 +50,7 @@ def page(
         "collection.html",
         collection=facts,
         queue=with_reasons(facts.queue),
-        paused=paused(open_storage(services.root)).get(name),
+        paused=paused(services.storage).get(name),
         history=over_time,
         columns=time_columns(over_time, words),
         counts=[
@@ -74,7 +73,7 @@ def page(
 @router.get("/api/v1/collections", responses=ERRORS, tags=["crawl"])
 def collections(services: ServicesDep) -> list[CollectionSummary]:
     """List the collections that are configured or contain data."""
-    paused_names = paused(open_storage(services.root))
+    paused_names = paused(services.storage)
     return [
         replace(each, paused=each.name in paused_names) for each in services.collections.get("")
     ]
@@ -83,7 +82,7 @@ def collections(services: ServicesDep) -> list[CollectionSummary]:
 @router.get("/api/v1/collections/{name}", responses={**ERRORS, **NOT_FOUND}, tags=["crawl"])
 def collection(services: ServicesDep, name: Name) -> CollectionFacts:
     """Return contents, queue and settings of a collection."""
-    return replace(_facts(services, name), paused=paused(open_storage(services.root)).get(name))
+    return replace(_facts(services, name), paused=paused(services.storage).get(name))
 
 
 def _waiting(counted: Mapping[str, int], words: Interface) -> tuple[list[tuple[str, int]], int]:

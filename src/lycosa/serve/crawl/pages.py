@@ -1,33 +1,36 @@
-"""The crawl as pages: activity, history, hosts, the state of a URL; with a token also adding,
-pausing, excluding.
+"""The crawl as pages and as JSON: activity, history, hosts, the state of a URL; with a token also
+adding, pausing, excluding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from lycosa.captures.history import History
+from lycosa.commands.crawl_models import AddedUrls
+from lycosa.commands.crawling.submissions import submit_urls
 from lycosa.commands.inspection.explain import explain_url
 from lycosa.commands.inspection.explain_state import explain_reason
 from lycosa.commands.inspection.hosts import host_facts, list_hosts
 from lycosa.commands.maintenance.exclude import exclude_and_purge, pages_named
+from lycosa.commands.models import ExclusionReport, HostTable, UrlExplanation
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.pausing import paused, set_paused
 from lycosa.crawl.session.submission import submit
-from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.crawl.explain_labels import OF_SETTINGS, labels
-from lycosa.serve.services import READER, Services, ServicesDep, Writer, WriterForm
-from lycosa.serve.web.i18n import Interface, message
-from lycosa.serve.web.languages import language_name
-from lycosa.store.storage.storage import open_storage
+from lycosa.serve.services import READER, WRITER, Services, ServicesDep, Writer, WriterForm
+from lycosa.serve.web.i18n import Interface, language_name, message
+from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
 from lycosa.url.normalise import MAX_URL_LENGTH
 
+MAX_URLS = 1_000
 HOSTS_A_PAGE = 100
 _MAX_COUNTED = 12
 
@@ -48,12 +51,46 @@ NOTICES = {
     "excluded": message("Excluded."),
 }
 
+CollectionName = Annotated[str, Path(description="Name of the collection.")]
+Url = Annotated[str, Field(min_length=1, max_length=MAX_URL_LENGTH)]
 
-router = APIRouter(include_in_schema=False)
+
+class NewUrls(BaseModel):
+    """URLs for the crawl. Either all are accepted or none."""
+
+    urls: list[Url] = Field(
+        min_length=1,
+        max_length=MAX_URLS,
+        description="URLs within the scope of the collection. A known URL is fetched again.",
+    )
+    collection: str = Field(
+        "", max_length=64, description="Name of the collection; optional if there is only one."
+    )
 
 
-@router.get("/crawl", response_class=HTMLResponse)
-def crawl(
+class NewExclusion(BaseModel):
+    """Rules for URLs to exclude."""
+
+    rules: list[Url] = Field(
+        min_length=1, max_length=100, description="`host:NAME`, `domain:NAME` or `prefix:URL`."
+    )
+    purge: bool = Field(False, description="Also delete the stored data.")
+
+
+@dataclass(frozen=True)
+class Paused:
+    """Whether a collection is paused."""
+
+    collection: str
+    paused: bool
+
+
+router = APIRouter()
+errors = {**ERRORS, **INVALID, **WRITE_ERRORS}
+
+
+@router.get("/crawl", response_class=HTMLResponse, include_in_schema=False)
+def crawl_page(
     services: ServicesDep, request: Request, notice: Annotated[str, Query(max_length=16)] = ""
 ) -> HTMLResponse:
     return _crawl_page(services, request, notice)
@@ -73,7 +110,7 @@ def _crawl_page(
         problem=problem,
         status=status,
         lag=status.log_entry - index.log_entry if index else status.log_entry,
-        paused=paused(open_storage(services.root)),
+        paused=paused(services.storage),
         history=over_time,
         columns=time_columns(over_time, words),
         counts=[
@@ -86,8 +123,8 @@ def _crawl_page(
     )
 
 
-@router.get("/crawl/hosts", response_class=HTMLResponse)
-def hosts(
+@router.get("/crawl/hosts", response_class=HTMLResponse, include_in_schema=False)
+def hosts_page(
     services: ServicesDep,
     request: Request,
     like: Annotated[str, Query(max_length=255)] = "",
@@ -112,7 +149,7 @@ def host_page(
     )
 
 
-@router.get("/crawl/host", response_class=HTMLResponse)
+@router.get("/crawl/host", response_class=HTMLResponse, include_in_schema=False)
 def host(
     services: ServicesDep,
     request: Request,
@@ -133,15 +170,15 @@ def host(
     )
 
 
-@router.get("/crawl/explain", response_class=HTMLResponse)
-def explain(
+@router.get("/crawl/explain", response_class=HTMLResponse, include_in_schema=False)
+def explain_page(
     services: ServicesDep,
     request: Request,
     url: Annotated[str, Query(max_length=MAX_URL_LENGTH)] = "",
 ) -> HTMLResponse:
     parts: list[tuple[str, object]] = []
     if url.strip():
-        facts = asdict(explain_url(services.root, read_config(services.root), url.strip()))
+        facts = asdict(explain_url(services.root, services.config(), url.strip()))
         words = services.pages.words(request)
         own = {name: facts[name] for name in ("url", "host", "partition", "url_key")}
         parts = [
@@ -158,7 +195,9 @@ def explain(
     )
 
 
-@router.get("/crawl/exclude", response_class=HTMLResponse, dependencies=[READER])
+@router.get(
+    "/crawl/exclude", response_class=HTMLResponse, dependencies=[READER], include_in_schema=False
+)
 def ask_to_exclude(
     services: ServicesDep,
     request: Request,
@@ -169,20 +208,20 @@ def ask_to_exclude(
     )
 
 
-@router.post("/crawl/add")
-def add(services: ServicesDep, request: Request, form: WriterForm) -> Response:
+@router.post("/crawl/add", include_in_schema=False)
+def add_from_form(services: ServicesDep, request: Request, form: WriterForm) -> Response:
     urls = [line.strip() for line in form.get("urls", "").splitlines() if line.strip()]
     try:
         if not urls:
             raise UsageError("the form contains no URL: enter at least one, one URL per line")
-        submit(services.root, read_config(services.root), urls, form.get("collection", ""))
+        submit(services.root, services.config(), urls, form.get("collection", ""))
     except UsageError as error:
         return _crawl_page(services, request, problem=str(error))
     return RedirectResponse("/crawl?notice=added", 303)
 
 
-@router.post("/crawl/pause")
-def pause(services: ServicesDep, form: WriterForm, name: Writer) -> Response:
+@router.post("/crawl/pause", include_in_schema=False)
+def pause_from_form(services: ServicesDep, form: WriterForm, name: Writer) -> Response:
     pausing = form.get("paused") == "yes"
     collection = form.get("collection", "")
     set_paused(services.root, collection, paused=pausing, by=name)
@@ -190,10 +229,10 @@ def pause(services: ServicesDep, form: WriterForm, name: Writer) -> Response:
     return RedirectResponse(f"{place}?notice={'paused' if pausing else 'resumed'}", 303)
 
 
-@router.post("/crawl/exclude")
-def exclude(services: ServicesDep, form: WriterForm) -> Response:
+@router.post("/crawl/exclude", include_in_schema=False)
+def exclude_from_form(services: ServicesDep, form: WriterForm) -> Response:
     rules, purge = [form.get("rule", "")], form.get("purge") == "yes"
-    exclude_and_purge(services.root, read_config(services.root), rules, remove=purge)
+    exclude_and_purge(services.root, services.config(), rules, remove=purge)
     return RedirectResponse("/crawl?notice=excluded", 303)
 
 
@@ -238,3 +277,59 @@ def most_of(counted: Mapping[str, int]) -> tuple[list[tuple[str, int]], int]:
     """Return the greatest of some counts, and their sum."""
     ordered = sorted(counted.items(), key=lambda pair: -pair[1])
     return ordered[:_MAX_COUNTED], sum(counted.values())
+
+
+@router.post(
+    "/api/v1/urls", responses=errors, status_code=202, dependencies=[WRITER], tags=["crawl"]
+)
+def add(services: ServicesDep, new: NewUrls) -> AddedUrls:
+    """Add URLs to a crawl. The crawl need not be running."""
+    return submit_urls(services.root, services.config(), new.urls, new.collection)
+
+
+@router.post("/api/v1/exclusions", responses=errors, dependencies=[WRITER], tags=["crawl"])
+def exclude(services: ServicesDep, new: NewExclusion) -> ExclusionReport:
+    """Exclude sites permanently from crawling and search."""
+    return exclude_and_purge(services.root, services.config(), new.rules, remove=new.purge)
+
+
+@router.post("/api/v1/collections/{name}/pause", responses=errors, tags=["crawl"])
+def pause(services: ServicesDep, name: CollectionName, by: Writer) -> Paused:
+    """Pause a collection: nothing is fetched for it until it is resumed."""
+    set_paused(services.root, name, paused=True, by=by)
+    return Paused(name, paused=True)
+
+
+@router.post(
+    "/api/v1/collections/{name}/resume", responses=errors, dependencies=[WRITER], tags=["crawl"]
+)
+def resume(services: ServicesDep, name: CollectionName) -> Paused:
+    """Resume a paused collection."""
+    set_paused(services.root, name, paused=False)
+    return Paused(name, paused=False)
+
+
+@router.get("/api/v1/hosts", responses=ERRORS, tags=["crawl"])
+def hosts(
+    services: ServicesDep,
+    like: Annotated[
+        str, Query(max_length=255, description="Only hosts whose name contains this text.")
+    ] = "",
+    offset: Annotated[int, Query(ge=0, le=10_000_000, description="Number of hosts to skip.")] = 0,
+    n: Annotated[int, Query(ge=1, le=1_000, description="Maximum number of hosts.")] = 100,
+) -> HostTable:
+    """List the known hosts, as `lycosa status --by host --json`."""
+    return list_hosts(services.root, like, offset, n)
+
+
+@router.get("/api/v1/explain", responses={**ERRORS, 400: INVALID[400]}, tags=["crawl"])
+def explain(
+    services: ServicesDep,
+    url: Annotated[
+        str, Query(min_length=1, max_length=MAX_URL_LENGTH, description="URL to explain.")
+    ],
+) -> UrlExplanation:
+    """Return the state of a URL and why it was or was not fetched, as printed by `lycosa
+    explain --json`.
+    """
+    return explain_url(services.root, services.config(), url)

@@ -13,12 +13,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from lycosa.commands.crawling.submissions import drop, proposals, propose, take
 from lycosa.core.errors import UsageError
-from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.services import READER, ServicesDep, WriterForm
 from lycosa.serve.web.access import address_of_client, require_same_site
 from lycosa.serve.web.rendering import with_query
 from lycosa.serve.web.request_bodies import form_fields
-from lycosa.store.storage.storage import open_storage
 
 router = APIRouter(include_in_schema=False)
 
@@ -40,7 +38,7 @@ async def send(services: ServicesDep, request: Request) -> Response:
     fields = await form_fields(request)
     try:
         await run_in_threadpool(
-            propose, open_storage(services.root), fields.get("url", ""), fields.get("note", "")
+            propose, services.storage, fields.get("url", ""), fields.get("note", "")
         )
     except UsageError as error:
         return services.pages.page(request, "propose.html", 400, done=False, problem=str(error))
@@ -51,11 +49,11 @@ async def send(services: ServicesDep, request: Request) -> Response:
 def waiting(
     services: ServicesDep, request: Request, problem: Annotated[str, Query(max_length=500)] = ""
 ) -> Response:
-    collections = sorted(each.name for each in read_config(services.root).collection)
+    collections = sorted(each.name for each in services.config().collection)
     return services.pages.page(
         request,
         "proposals.html",
-        proposals=proposals(open_storage(services.root)),
+        proposals=proposals(services.storage),
         collections=collections,
         problem=problem,
     )
@@ -66,10 +64,10 @@ def decide(services: ServicesDep, fields: WriterForm) -> Response:
     identity = fields.get("proposal", "")
     if fields.get("decision") == "take":
         try:
-            config = read_config(services.root)
+            config = services.config()
             take(services.root, config, identity, fields.get("collection", ""))
         except UsageError as error:
             return RedirectResponse(with_query("/proposals", problem=str(error)[:500]), 303)
     else:
-        drop(open_storage(services.root), identity)
+        drop(services.storage, identity)
     return RedirectResponse("/proposals", 303)

@@ -1,4 +1,6 @@
-"""The queries of the library's pages and API, cached for a minute, and the files of its days."""
+"""The queries of the library's pages and API, cached for a minute, the files of its days, and the
+stored record of one page.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -17,6 +20,7 @@ from lycosa.commands.inspection.status_by import By, groups_of
 from lycosa.commands.maintenance.export import LibraryTask, export_task
 from lycosa.commands.models import CollectionHoldings, GroupTable, HostTable
 from lycosa.core.dataclass import doc
+from lycosa.core.errors import UrlError
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.export.library.day_writer import INDEX
 from lycosa.export.library.editions import LibrarySelection, library_languages
@@ -25,7 +29,10 @@ from lycosa.export.library.library import DaySize, LibraryDay, library_days, lib
 from lycosa.serve.web.rendering import with_query
 from lycosa.serve.web.ttl_cache import TtlCache
 from lycosa.store.storage.storage import open_storage
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
+from lycosa.url.keys import Identifier
+from lycosa.url.normalise import normalise
 
 LANGUAGE = r"^[a-z]{2,3}$"
 COLLECTION = r"^([a-z0-9][a-z0-9_-]{0,63})?$"
@@ -149,3 +156,77 @@ class Library:
         return library_documents(
             workspace, LibrarySelection(language, collection, day, day, languages=languages)
         )
+
+
+MAX_LINKS = 200
+
+_DATED = pl.when(pl.col("published_at").dt.year().is_between(1, 9999)).then(pl.col("published_at"))
+
+
+@dataclass(slots=True, frozen=True)
+class StoredPage:
+    """A page. `row` is its row in `pages`; `published_at` is null for impossible years.
+
+    The links are the first of `out` and `into`; `held`: those other ends that are pages.
+    """
+
+    row: dict[str, Any]
+    out: int
+    out_links: list[dict[str, Any]]
+    into: int
+    in_links: list[dict[str, Any]]
+    held: frozenset[str]
+
+
+def page_record(root: str, url: str) -> StoredPage | None:
+    """Return the record of a page, None if it does not exist or is excluded.
+
+    Raises:
+        WorkspaceError: there is no workspace, or it is damaged.
+    """
+    workspace = Workspace.open(root)
+    state = workspace.state()
+    try:
+        plain = normalise(url)
+        identity = Identifier(workspace.domains, workspace.partitions).identify(plain)
+    except UrlError:
+        return None
+    if state.excluded(plain, identity.host):
+        return None
+    tables = LiveTables(workspace, state)
+    here = (pl.col("host_key") == pl.lit(identity.host_key, pl.UInt64)) & (
+        pl.col("url_key") == pl.lit(identity.url_key, pl.UInt64)
+    )
+    links = tables.scan("links")
+    out = links.filter(here & (pl.col("source") == plain))
+    into = links.filter(pl.col("target") == plain)
+    pages, out_count, out_rows, in_count, in_rows = pl.collect_all(
+        [
+            tables.scan("pages")
+            .filter(here & (pl.col("url") == plain))
+            .with_columns(_DATED)
+            .sort("fetched_at")
+            .tail(1),
+            out.select(pl.len()),
+            out.sort("position").select("target", "anchor", "kind", "rel").head(MAX_LINKS),
+            into.select(pl.len()),
+            into.sort("found_at").select("source", "anchor", "kind").head(MAX_LINKS),
+        ]
+    )
+    if not pages.height:
+        return None
+    ends = pl.concat([out_rows["target"], in_rows["source"].rename("target")]).unique()
+    held = frozenset(
+        tables.scan("pages")
+        .filter(pl.col("url").is_in(ends.implode()))
+        .select("url")
+        .collect()["url"]
+    )
+    return StoredPage(
+        pages.row(0, named=True),
+        int(out_count.item()),
+        out_rows.to_dicts(),
+        int(in_count.item()),
+        in_rows.to_dicts(),
+        held,
+    )

@@ -1,14 +1,17 @@
-"""The JSON API under /api/v1: the same search as the page, the workspace's counts. Described at
-/api/v1/openapi.json.
+"""The JSON API under /api/v1: the same search as the page, suggestions for typed text, similar
+pages, the workspace's counts. Described at /api/v1/openapi.json.
 """
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field, TypeAdapter
+from starlette.responses import JSONResponse
 
 from lycosa.chunks.tokens import MIN_LIMIT
 from lycosa.commands.inspection.passages import (
@@ -33,12 +36,17 @@ from lycosa.core.errors import UsageError
 from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
 from lycosa.search.federation.federated_search import MAX_HOPS
 from lycosa.search.presentation.results import FACETS, PER_HOST
+from lycosa.search.query.query import MAX_QUERY_CHARACTERS
 from lycosa.search.query.term_statistics import TermsReport, TermsRequest, workspace_terms
+from lycosa.search.ranking.similar import similar_query
+from lycosa.search.suggest.completion import MAX_SUGGESTIONS, Suggestion, SuggestRequest
 from lycosa.serve.services import ServicesDep
 from lycosa.serve.web.problems import ERRORS, NOT_FOUND, checked
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_COUNT = 100
+SUGGESTIONS = "application/x-suggestions+json"
+SUGGESTED = 10
 
 PageUrl = Annotated[
     str, Query(min_length=1, max_length=MAX_URL_LENGTH, description="URL of the page.")
@@ -175,10 +183,24 @@ class TermsParameters(PageFilters):
         )
 
 
-router = APIRouter(prefix="/api/v1")
+Typed = Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS, description="Text typed so far.")]
+Lang = Annotated[Language, Query(description="Only phrases of pages in this language.")]
+N = Annotated[int, Query(ge=1, le=MAX_SUGGESTIONS, description="Maximum number of suggestions.")]
 
 
-@router.get("/search", response_model=SearchAnswer, responses=ERRORS, tags=["search"])
+@dataclass(frozen=True)
+class Suggested:
+    """Completions of the typed text, best first."""
+
+    query: str
+    took_ms: float
+    suggestions: list[Suggestion]
+
+
+router = APIRouter()
+
+
+@router.get("/api/v1/search", response_model=SearchAnswer, responses=ERRORS, tags=["search"])
 def search(services: ServicesDep, parameters: Annotated[SearchParameters, Query()]) -> Response:
     """Search the index, as `lycosa search --json`. The query language is described in
     docs/reference/query.md.
@@ -222,7 +244,7 @@ class PassageParameters(PageFilters):
         )
 
 
-@router.get("/passages", responses=ERRORS, tags=["search"])
+@router.get("/api/v1/passages", responses=ERRORS, tags=["search"])
 def passages(
     services: ServicesDep, parameters: Annotated[PassageParameters, Query()]
 ) -> PassagesResult:
@@ -232,7 +254,7 @@ def passages(
     return services.passages.find(parameters.request())
 
 
-@router.get("/chunks", responses={**ERRORS, **NOT_FOUND}, tags=["search"])
+@router.get("/api/v1/chunks", responses={**ERRORS, **NOT_FOUND}, tags=["search"])
 def chunks(services: ServicesDep, url: PageUrl, tokens: ChunkTokens = DEFAULT_TOKENS) -> ChunkList:
     """Return the newest version of a stored page in chunks, with which passages can be shown in
     their context.
@@ -240,7 +262,7 @@ def chunks(services: ServicesDep, url: PageUrl, tokens: ChunkTokens = DEFAULT_TO
     return page_chunks(services.root, url, tokens)
 
 
-@router.get("/status", responses={503: ERRORS[503]}, tags=["workspace"])
+@router.get("/api/v1/status", responses={503: ERRORS[503]}, tags=["workspace"])
 def workspace_status(services: ServicesDep) -> WorkspaceStatus:
     """Return the counts of the workspace, as printed by `lycosa status --json`."""
     status: WorkspaceStatus = services.status()
@@ -252,7 +274,7 @@ def named_languages(across: str) -> list[str]:
     return [] if across == "all" else across.split(",")
 
 
-@router.get("/terms", responses=ERRORS, tags=["search"])
+@router.get("/api/v1/terms", responses=ERRORS, tags=["search"])
 def terms(services: ServicesDep, parameters: Annotated[TermsParameters, Query()]) -> TermsReport:
     """Count the words of the pages, by language, site and time, as `lycosa terms --json`."""
     services.require_collection(parameters.collection)
@@ -266,3 +288,55 @@ def _ms(day: date | None) -> int | None:
         if day is None
         else round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
     )
+
+
+@router.get("/api/v1/suggest", responses=ERRORS, tags=["search"])
+def suggest(services: ServicesDep, q: Typed, lang: Lang = "", n: N = SUGGESTED) -> Suggested:
+    """Return titles, headings, anchor texts and frequent words that contain the typed text at
+    the beginning of a word.
+    """
+    started = time.perf_counter()
+    suggestions = services.source.suggest(SuggestRequest(q, n, lang))
+    took_ms = round((time.perf_counter() - started) * 1000, 3)
+    return Suggested(q, took_ms, suggestions)
+
+
+@router.get(
+    "/suggest",
+    responses={200: {"content": {SUGGESTIONS: {}}}, **ERRORS},
+    response_class=JSONResponse,
+    tags=["search"],
+)
+def browser_suggestions(services: ServicesDep, q: Typed = "", lang: Lang = "") -> JSONResponse:
+    """Return the query and its completions (OpenSearch Suggestions 1.1)."""
+    suggestions = services.source.suggest(SuggestRequest(q, SUGGESTED, lang))
+    return JSONResponse([q, [each.text for each in suggestions]], media_type=SUGGESTIONS)
+
+
+@router.get("/api/v1/similar", responses=ERRORS, tags=["search"])
+def similar(
+    services: ServicesDep,
+    url: Annotated[
+        str,
+        Query(
+            min_length=1,
+            max_length=MAX_URL_LENGTH,
+            description="URL of a crawled page.",
+        ),
+    ],
+    n: Annotated[int, Query(ge=1, le=MAX_COUNT, description="Number of results.")] = 10,
+    offset: Annotated[int, Query(ge=0, le=MAX_HITS, description="Number of results to skip.")] = 0,
+    lang: Annotated[
+        Language,
+        Query(description="Only pages in this language (default: the language of the page)."),
+    ] = "",
+    per_host: Annotated[
+        int,
+        Query(ge=0, le=MAX_COUNT, description="Maximum number of results per host; 0: no limit."),
+    ] = PER_HOST,
+) -> SearchAnswer:
+    """Return pages similar to a page, without its duplicates (the query `similar:URL`)."""
+    request = SearchRequest(
+        similar_query(url), n, offset, language=lang or None, per_host=per_host, spelling=False
+    )
+    return search_answer(services.search(request))

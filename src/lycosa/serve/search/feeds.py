@@ -14,10 +14,10 @@ from starlette.responses import Response
 
 from lycosa.core.units import format_time
 from lycosa.search.engine.searcher import Hit, SearchRequest, SearchResults
-from lycosa.serve.search.api import MAX_COUNT, ResultFilters
-from lycosa.serve.search.suggest import SUGGESTIONS
+from lycosa.serve.search.api import MAX_COUNT, SUGGESTIONS, ResultFilters
 from lycosa.serve.search.views import PageQuery, web_href
 from lycosa.serve.services import ServicesDep
+from lycosa.serve.web.i18n import utc_time
 from lycosa.serve.web.problems import ERRORS
 from lycosa.serve.web.rendering import TEMPLATES
 
@@ -125,11 +125,7 @@ def _render(template: str, base: str, **values: object) -> bytes:
 
 def _moment(hit: Hit) -> datetime | None:
     """Return the date of publication, else of the fetch; None if it is not a calendar date."""
-    at_ms = hit.published_at if hit.published_at is not None else hit.fetched_at
-    try:
-        return datetime.fromtimestamp(at_ms / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return None
+    return utc_time(hit.published_at if hit.published_at is not None else hit.fetched_at)
 
 
 def _xml_text(text: str) -> str:

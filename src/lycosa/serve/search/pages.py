@@ -33,7 +33,7 @@ from lycosa.serve.search.views import (
     result_view,
 )
 from lycosa.serve.services import ServicesDep
-from lycosa.serve.web.languages import language_name
+from lycosa.serve.web.i18n import language_name
 
 MAX_EDITS = 300
 LAST_PAGE = MAX_HITS // PAGE_SIZE
@@ -210,22 +210,21 @@ def built_query(fields: Mapping[str, str]) -> str:
     spaces, `site` may be several.
     """
     values = {name: " ".join(text.split()) for name, text in fields.items()}
-    parts = [values.get("all", "")]
-    if values.get("phrase"):
-        parts.append('"' + values["phrase"].replace('"', " ") + '"')
-    parts.append(" OR ".join(values.get("any", "").split()))
-    parts.extend(
-        f"-{word.lstrip('-')}" for word in values.get("none", "").split() if word.lstrip("-")
-    )
-    parts.extend(
-        f"{operator}{_value(values[name])}"
-        for name, operator in _OPERATORS.items()
-        if values.get(name)
-    )
-    parts.extend(f"site:{site}" for site in values.get("site", "").split())
-    if values.get("lang"):
-        parts.append(f"lang:{values['lang']}")
-    return " ".join(part for part in parts if part)
+    phrase = values.get("phrase", "").replace('"', " ")
+    parts = [
+        values.get("all", ""),
+        f'"{phrase}"' if phrase else "",
+        " OR ".join(values.get("any", "").split()),
+        *(f"-{word.lstrip('-')}" for word in values.get("none", "").split() if word.lstrip("-")),
+        *(
+            f"{operator}{_value(values[name])}"
+            for name, operator in _OPERATORS.items()
+            if values.get(name)
+        ),
+        *(f"site:{site}" for site in values.get("site", "").split()),
+        f"lang:{values['lang']}" if values.get("lang") else "",
+    ]
+    return " ".join(filter(None, parts))
 
 
 def _value(text: str) -> str:

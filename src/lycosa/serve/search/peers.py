@@ -8,11 +8,9 @@ nothing that a search does not return. Requests are bounded messages
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
-from fastapi import APIRouter, Request
-from pydantic import BaseModel, ValidationError
-from starlette.concurrency import run_in_threadpool
+from fastapi import APIRouter
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -42,23 +40,17 @@ from lycosa.search.ranking.statistics import TermStatistics
 from lycosa.serve.services import Services, ServicesDep
 from lycosa.serve.web.problems import ERRORS
 
-_Message = TypeVar("_Message", bound=BaseModel)
-_Result = TypeVar("_Result")
-
-
 router = APIRouter(prefix=PATH, tags=["peers"], responses=ERRORS, include_in_schema=False)
 
 
 @router.get("")
 def describe(services: ServicesDep) -> Response:
-    return _answer(
-        IndexDescriptionMessage.of(_with_status_codes(lambda: _own_index(services).describe(0)))
-    )
+    return _answer(lambda: IndexDescriptionMessage.of(_own_index(services).describe(0)))
 
 
 @router.post("/statistics")
-async def statistics(services: ServicesDep, request: Request) -> Response:
-    def act(message: StatisticsRequest) -> BaseModel:
+def statistics(services: ServicesDep, message: StatisticsRequest) -> Response:
+    def act() -> BaseModel:
         described, term_statistics = _own_index(services).statistics(
             "", _question(message.question), 0
         )
@@ -67,53 +59,43 @@ async def statistics(services: ServicesDep, request: Request) -> Response:
             statistics=StatisticsMessage.of(term_statistics),
         )
 
-    return await _respond(request, StatisticsRequest, act)
+    return _answer(act)
 
 
 @router.post("/find")
-async def find(services: ServicesDep, request: Request) -> Response:
-    def act(message: FindRequest) -> BaseModel:
-        return MatchesMessage.of(
-            _own_index(services).find(_step(message, message.everywhere), message.limit, 0)
-        )
+def find(services: ServicesDep, message: FindRequest) -> Response:
+    def act() -> BaseModel:
+        step = _step(message, message.everywhere)
+        return MatchesMessage.of(_own_index(services).find(step, message.limit, 0))
 
-    return await _respond(request, FindRequest, act)
+    return _answer(act)
 
 
 @router.post("/facets")
-async def facets(services: ServicesDep, request: Request) -> Response:
-    def act(message: FacetsRequest) -> BaseModel:
-        return FacetsMessage.of(
-            _own_index(services).facets(_step(message), tuple(message.names), 0)
-        )
-
-    return await _respond(request, FacetsRequest, act)
+def facets(services: ServicesDep, message: FacetsRequest) -> Response:
+    names = tuple(message.names)
+    return _answer(lambda: FacetsMessage.of(_own_index(services).facets(_step(message), names, 0)))
 
 
 @router.post("/hits")
-async def hits(services: ServicesDep, request: Request) -> Response:
-    def act(message: HitsRequest) -> BaseModel:
+def hits(services: ServicesDep, message: HitsRequest) -> Response:
+    def act() -> BaseModel:
         here, step = _own_index(services), _step(message, message.everywhere)
         _addresses(here.generation(message.generation), [page.place for page in message.pages])
         shown = here.hits(step, [page.ranked() for page in message.pages], 0)
         return HitsMessage(hits=[HitMessage.of(hit) for hit in shown])
 
-    return await _respond(request, HitsRequest, act)
+    return _answer(act)
 
 
 @router.post("/urls")
-async def urls(services: ServicesDep, request: Request) -> Response:
-    def act(message: UrlsRequest) -> BaseModel:
+def urls(services: ServicesDep, message: UrlsRequest) -> Response:
+    def act() -> BaseModel:
         here = _own_index(services)
-        return UrlsMessage(
-            keys=here.urls(
-                message.generation,
-                _addresses(here.generation(message.generation), message.places),
-                0,
-            )
-        )
+        places = _addresses(here.generation(message.generation), message.places)
+        return UrlsMessage(keys=here.urls(message.generation, places, 0))
 
-    return await _respond(request, UrlsRequest, act)
+    return _answer(act)
 
 
 def _own_index(services: Services) -> LocalBackend:
@@ -123,20 +105,10 @@ def _own_index(services: Services) -> LocalBackend:
     return index
 
 
-async def _respond(
-    request: Request, kind: type[_Message], act: Callable[[_Message], BaseModel]
-) -> Response:
-    """Read a message, and process it in a thread."""
+def _answer(act: Callable[[], BaseModel]) -> Response:
+    """Return the message that `act` makes, its errors as statuses."""
     try:
-        message = kind.model_validate_json(await request.body())
-    except ValidationError:
-        raise HTTPException(422, "The message is not valid") from None
-    return await run_in_threadpool(lambda: _answer(_with_status_codes(lambda: act(message))))
-
-
-def _with_status_codes(act: Callable[[], _Result]) -> _Result:
-    try:
-        return act()
+        return Response(act().model_dump_json(), media_type="application/json")
     except GenerationGone:
         raise HTTPException(410, "The index has changed: start again") from None
     except BackendError as error:
@@ -164,7 +136,3 @@ def _addresses(index: OpenIndex, places: Sequence[Address]) -> list[Address]:
     if not all(index.pages.has(place) for place in places):
         raise ValueError("no such page")
     return list(places)
-
-
-def _answer(message: BaseModel) -> Response:
-    return Response(message.model_dump_json(), media_type="application/json")

@@ -8,7 +8,6 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from operator import itemgetter
 from urllib.parse import unquote_to_bytes, urlencode
 
@@ -16,8 +15,7 @@ from lycosa.commands.inspection.search import cached_copy
 from lycosa.search.engine.searcher import Hit
 from lycosa.search.query.query import MAX_QUERY_CHARACTERS
 from lycosa.search.ranking.similar import similar_query
-from lycosa.serve.web.i18n import message
-from lycosa.serve.web.languages import direction, language_name
+from lycosa.serve.web.i18n import direction, language_name, message, utc_time
 
 PAGE_SIZE = 10
 FACET_LABELS = {
@@ -134,13 +132,9 @@ def readable_url(url: str) -> str:
 
 
 def iso_day(at_ms: int) -> str:
-    """Return a day in UTC, `2026-03-03`; empty for a time outside the calendar, which sites may
-    declare.
-    """
-    try:
-        return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d}"
-    except (OverflowError, ValueError, OSError):
-        return ""
+    """Return a day in UTC, `2026-03-03`; empty for a time outside of the calendar."""
+    at = utc_time(at_ms)
+    return "" if at is None else f"{at:%Y-%m-%d}"
 
 
 def joined(pieces: Iterable[tuple[str, bool]]) -> list[tuple[str, bool]]:

@@ -13,7 +13,6 @@ from starlette.responses import HTMLResponse, Response
 
 from lycosa.core.dataclass import with_list_part
 from lycosa.core.errors import UsageError
-from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.crawl.pages import host_page
 from lycosa.serve.services import Services, ServicesDep
 from lycosa.serve.web.i18n import Interface, message
@@ -196,7 +195,7 @@ def changed(
     name: Name,
     days: Annotated[int, Query(ge=1, le=_MAX_DAYS, description="Changes of these days.")] = 7,
 ) -> HTMLResponse:
-    page_changes = _changes(services.root, name, days)
+    page_changes = _changes(services, name, days)
     return services.pages.page(
         request,
         "site_changes.html",
@@ -238,7 +237,7 @@ def changes_json(
     """List new, gone and changed pages of a site, as printed by `lycosa changes --no-diff
     --json`.
     """
-    return _changes(services.root, name, days)[offset : offset + n]
+    return _changes(services, name, days)[offset : offset + n]
 
 
 def _report(services: Services, name: str) -> SiteReport:
@@ -249,11 +248,11 @@ def _report(services: Services, name: str) -> SiteReport:
     return report
 
 
-def _changes(root: str, name: str, days: int) -> list[PageChange]:
+def _changes(services: Services, name: str, days: int) -> list[PageChange]:
     try:
         return changes_of(
-            root,
-            read_config(root),
+            services.root,
+            services.config(),
             datetime.now(UTC) - timedelta(days=days),
             name,
             differences=False,

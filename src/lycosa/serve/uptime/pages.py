@@ -1,5 +1,8 @@
-"""Availability as pages: all monitors, the history of one; with a token also adding and
-removing.
+"""Availability as pages and as JSON (`/api/v1/uptime`): all monitors, the history of one; with a
+token also adding and removing.
+
+Reading requires a token too. Commands and files as notification targets, and private addresses, can
+only be set on the machine itself.
 """
 
 from __future__ import annotations
@@ -8,16 +11,26 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from lycosa.config.monitor import Monitor
 from lycosa.core.errors import UsageError
-from lycosa.crawl.session.workspace_config import read_config
-from lycosa.serve.services import READER, Services, ServicesDep, WriterForm
+from lycosa.serve.services import READER, WRITER, Services, ServicesDep, WriterForm
 from lycosa.serve.web.i18n import Interface, message
-from lycosa.store.storage.storage import open_storage
-from lycosa.uptime.monitors import add_monitor, monitors_of, remove_monitor
-from lycosa.uptime.report import HourSummary, MonitorReport, urgency
+from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
+from lycosa.uptime.monitors import MonitorInfo, add_monitor, monitors_of, remove_monitor
+from lycosa.uptime.outages import Outage
+from lycosa.uptime.report import (
+    HourSummary,
+    MonitorReport,
+    UptimeReport,
+    report_host,
+    report_monitors,
+    report_outages,
+    urgency,
+)
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 _STATES = {
@@ -26,18 +39,89 @@ _STATES = {
     "failing": message("failing"),
     "new": message("not checked yet"),
 }
+Duration = Annotated[
+    str, Field(max_length=40, examples=["60s"], description="Duration with its unit.")
+]
+Target = Annotated[str, Field(max_length=4_000, pattern=r"^webhook \S+$")]
+WhatQuery = Annotated[
+    str,
+    Query(alias="url", max_length=MAX_URL_LENGTH, description="A URL, or a host without a scheme."),
+]
+OfMonitor = Annotated[str, Query(max_length=MAX_URL_LENGTH, description="URL of the monitor.")]
 
 
-router = APIRouter(include_in_schema=False)
+def _setting(name: str, **limits: Any) -> Any:
+    """Return a field with the description of this setting of a monitor."""
+    return Field(None, description=Monitor.model_fields[name].description, **limits)
 
 
-@router.get("/uptime", response_class=HTMLResponse, dependencies=[READER])
+class NewMonitor(BaseModel):
+    """A URL to monitor. Omitted fields have the defaults of `[[monitor]]`."""
+
+    url: str = Field(max_length=MAX_URL_LENGTH, description="URL to check.")
+    name: str | None = _setting("name", max_length=200)
+    every: Duration | None = _setting("every")
+    expect: str | None = Field(
+        None, max_length=10_000, description="Text that the response must contain."
+    )
+    status: list[str] | None = Field(
+        None, max_length=20, description="Accepted statuses, for example 200 or 2xx."
+    )
+    timeout: Duration | None = _setting("timeout")
+    confirm: int | None = _setting("confirm", ge=0, le=10)
+    confirm_after: Duration | None = _setting("confirm_after")
+    pause: Duration | None = _setting("pause")
+    certificate: Duration | None = _setting("certificate")
+    notify: list[Target] | None = Field(
+        None, max_length=10, description="Notification targets: `webhook URL`."
+    )
+
+
+router = APIRouter()
+errors = {**ERRORS, **INVALID, **WRITE_ERRORS}
+
+
+@router.get("/api/v1/uptime", responses=errors, dependencies=[READER], tags=["uptime"])
+def uptime(services: ServicesDep, what: WhatQuery = "") -> UptimeReport:
+    """Return the availability of all monitors in the last 24 hours, or of one host or URL in
+    the last 30 days.
+    """
+    config = services.config()
+    return (
+        report_host(services.root, config, what) if what else report_monitors(services.root, config)
+    )
+
+
+@router.get("/api/v1/uptime/outages", responses=errors, dependencies=[READER], tags=["uptime"])
+def outages(services: ServicesDep, what: WhatQuery = "") -> list[Outage]:
+    """List the outages of the last 30 days, newest first."""
+    return report_outages(services.root, services.config(), what)
+
+
+@router.post(
+    "/api/v1/uptime", responses=errors, status_code=201, dependencies=[WRITER], tags=["uptime"]
+)
+def add(services: ServicesDep, new: NewMonitor) -> MonitorInfo:
+    """Add a monitor. A running process starts its checks within seconds."""
+    settings = new.model_dump(exclude_none=True)
+    return add_monitor(services.root, services.config(), settings, private=False)
+
+
+@router.delete(
+    "/api/v1/uptime", responses=errors, status_code=204, dependencies=[WRITER], tags=["uptime"]
+)
+def remove(services: ServicesDep, url: OfMonitor) -> None:
+    """Remove a monitor. Its history is kept."""
+    remove_monitor(services.root, services.config(), url)
+
+
+@router.get("/uptime", response_class=HTMLResponse, dependencies=[READER], include_in_schema=False)
 def overview(services: ServicesDep, request: Request) -> HTMLResponse:
     return _overview(services, request)
 
 
 def _overview(services: Services, request: Request, problem: str = "") -> HTMLResponse:
-    stored = monitors_of(open_storage(services.root), read_config(services.root))
+    stored = monitors_of(services.storage, services.config())
     # the monitors are part of the key: a new one is shown at once
     report = services.monitors.get(tuple(sorted(stored)))
     words = services.pages.words(request)
@@ -54,8 +138,10 @@ def _overview(services: Services, request: Request, problem: str = "") -> HTMLRe
     )
 
 
-@router.get("/uptime/of", response_class=HTMLResponse, dependencies=[READER])
-def of(
+@router.get(
+    "/uptime/of", response_class=HTMLResponse, dependencies=[READER], include_in_schema=False
+)
+def monitor_page(
     services: ServicesDep,
     request: Request,
     name: Annotated[str, Query(min_length=1, max_length=MAX_URL_LENGTH)],
@@ -74,22 +160,22 @@ def of(
     )
 
 
-@router.post("/uptime")
-def add(services: ServicesDep, request: Request, fields: WriterForm) -> Response:
+@router.post("/uptime", include_in_schema=False)
+def add_from_form(services: ServicesDep, request: Request, fields: WriterForm) -> Response:
     entries = {key: fields.get(key, "").strip() for key in ("url", "name", "every", "expect")}
     settings: dict[str, object] = {key: value for key, value in entries.items() if value}
     if fields.get("webhook", "").strip():
         settings["notify"] = [f"webhook {fields['webhook'].strip()}"]
     try:
-        add_monitor(services.root, read_config(services.root), settings, private=False)
+        add_monitor(services.root, services.config(), settings, private=False)
     except UsageError as error:
         return _overview(services, request, str(error))
     return RedirectResponse("/uptime", 303)
 
 
-@router.post("/uptime/remove")
-def remove(services: ServicesDep, fields: WriterForm) -> Response:
-    remove_monitor(services.root, read_config(services.root), fields.get("url", ""))
+@router.post("/uptime/remove", include_in_schema=False)
+def remove_from_form(services: ServicesDep, fields: WriterForm) -> Response:
+    remove_monitor(services.root, services.config(), fields.get("url", ""))
     return RedirectResponse("/uptime", 303)
 
 

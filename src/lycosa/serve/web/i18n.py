@@ -21,7 +21,88 @@ from icu4py.messageformat import MessageFormat
 from markupsafe import Markup, escape
 
 from lycosa.core.messages import Message
-from lycosa.serve.web.languages import direction
+
+LANGUAGE_NAMES = {
+    "am": "አማርኛ",
+    "ar": "العربية",
+    "az": "Azərbaycanca",
+    "be": "Беларуская",
+    "bg": "Български",
+    "bn": "বাংলা",
+    "bo": "བོད་ཡིག",
+    "ca": "Català",
+    "cs": "Čeština",
+    "da": "Dansk",
+    "de": "Deutsch",
+    "el": "Ελληνικά",
+    "en": "English",
+    "es": "Español",
+    "et": "Eesti",
+    "eu": "Euskara",
+    "fa": "فارسی",
+    "fi": "Suomi",
+    "fr": "Français",
+    "gl": "Galego",
+    "he": "עברית",
+    "hi": "हिन्दी",
+    "hr": "Hrvatski",
+    "hu": "Magyar",
+    "hy": "Հայերեն",
+    "id": "Bahasa Indonesia",
+    "it": "Italiano",
+    "ja": "日本語",
+    "ka": "ქართული",
+    "kk": "Қазақша",
+    "km": "ខ្មែរ",
+    "ko": "한국어",
+    "lo": "ລາວ",
+    "lt": "Lietuvių",
+    "lv": "Latviešu",
+    "mn": "Монгол",
+    "ms": "Bahasa Melayu",
+    "my": "မြန်မာ",
+    "nb": "Norsk bokmål",
+    "ne": "नेपाली",
+    "nl": "Nederlands",
+    "no": "Norsk",
+    "pl": "Polski",
+    "pt": "Português",
+    "ro": "Română",
+    "ru": "Русский",
+    "si": "සිංහල",
+    "sk": "Slovenčina",
+    "sl": "Slovenščina",
+    "sr": "Српски",
+    "sv": "Svenska",
+    "sw": "Kiswahili",
+    "ta": "தமிழ்",
+    "th": "ไทย",
+    "tl": "Filipino",
+    "tr": "Türkçe",
+    "ug": "ئۇيغۇرچە",
+    "uk": "Українська",
+    "ur": "اردو",
+    "uz": "Oʻzbekcha",
+    "vi": "Tiếng Việt",
+    "zh": "中文",
+}
+
+_RIGHT_TO_LEFT = frozenset({"ar", "ckb", "dv", "fa", "he", "ps", "sd", "ug", "ur", "yi"})
+
+
+def language_name(code: str) -> str:
+    """Return the name of a language, `Deutsch` for `de`; unknown codes are returned."""
+    return LANGUAGE_NAMES.get(code, code)
+
+
+def direction(code: str) -> str:
+    """Return the value of HTML's `dir` for text in a language: `rtl`, `ltr`, or `auto` when the
+    language is unknown.
+    """
+    if not code:
+        return "auto"
+    return "rtl" if code.partition("-")[0] in _RIGHT_TO_LEFT else "ltr"
+
 
 LANGUAGES = {"en": "English", "zh": "中文", "ru": "Русский", "es": "Español", "ar": "العربية"}
 """The languages of the web interface, by code, with their own names."""
@@ -102,15 +183,14 @@ class Interface:
 
     def time(self, at_ms: int | None) -> str:
         """Return a day and the minute, in UTC: `3 Mar 2026, 14:05`."""
-        day = self._day(at_ms, "{at, date, medium}")
-        return f"{day}, {_utc(at_ms):%H:%M}" if day and at_ms is not None else ""
+        at = None if at_ms is None else utc_time(at_ms)
+        return "" if at is None else f"{self._day(at_ms, '{at, date, medium}')}, {at:%H:%M}"
 
     def _day(self, at_ms: int | None, form: str) -> str:
         if at_ms is None:
             return ""
-        try:
-            at = _utc(at_ms)
-        except (OverflowError, ValueError, OSError):
+        at = utc_time(at_ms)
+        if at is None:
             return ""
         # ICU shows times in the process's own zone. Noon without a zone is noon of that day in
         # every one of them.
@@ -118,8 +198,12 @@ class Interface:
         return _format(form, self._locale).format({"at": noon})
 
 
-def _utc(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)
+def utc_time(at_ms: int) -> datetime | None:
+    """Return a time in UTC; None outside of the calendar, which sites may declare."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 def message(text: str) -> str:

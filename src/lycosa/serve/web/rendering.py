@@ -14,8 +14,15 @@ from starlette.responses import HTMLResponse
 from lycosa.core.units import format_size
 from lycosa.serve.search.views import readable_url
 from lycosa.serve.web.access import Access
-from lycosa.serve.web.i18n import LANGUAGES, Interface, chosen_language, interface, message
-from lycosa.serve.web.languages import direction, language_name
+from lycosa.serve.web.i18n import (
+    LANGUAGES,
+    Interface,
+    chosen_language,
+    direction,
+    interface,
+    language_name,
+    message,
+)
 
 PLACES: tuple[tuple[str, str], ...] = (
     ("/", message("Search")),

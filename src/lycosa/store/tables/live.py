@@ -14,7 +14,6 @@ from typing import TypeVar
 import polars as pl
 
 from lycosa.core.errors import UsageError, WorkError, WorkspaceError
-from lycosa.core.parameters import single_text
 from lycosa.hooks.plugins import Plugins, installed_plugins
 from lycosa.store.compaction.plan import base_place
 from lycosa.store.log.state import LogState
@@ -192,7 +191,6 @@ class LiveTables:
             UsageError: the query is invalid, or a table or column does not exist.
             WorkspaceError: a file is missing.
         """
-        single_text("query", query)
         if only_tables and _reads_files(query):
             raise UsageError(_ONLY_TABLES)
         if _CHANGE.match(query):

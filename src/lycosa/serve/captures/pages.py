@@ -1,6 +1,7 @@
-"""Cached copies: a frame around an untrusted document.
+"""Cached copies, and the archived versions of a page with their differences, as pages and as JSON.
 
-The frame has origin and time; the document has no capabilities.
+A cached copy is a frame around an untrusted document. The frame has origin and time; the document
+has no capabilities.
 
 The content comes from `/cached/raw` with a policy of its own: sandboxed (an origin of its own, no
 script, no form, no plug-in), and nothing is loaded except styles and images that are part of the
@@ -20,15 +21,28 @@ from starlette.responses import HTMLResponse, Response
 
 from lycosa.captures.captures import Capture, parse_at, written_at
 from lycosa.captures.content import Show, Version, Versions
+from lycosa.commands.feature_models import VersionComparison
+from lycosa.commands.inspection.versions import (
+    compare_versions,
+    list_versions,
+    version_content,
+    version_markdown,
+)
+from lycosa.commands.page_models import VersionContent, VersionList, VersionMarkdown
 from lycosa.commands.search_models import cached_path
 from lycosa.page.documents.kinds import Kind, kind_of
 from lycosa.page.encoding import decode
+from lycosa.page.html.markdown import MarkdownMode
 from lycosa.serve.captures.sanitizer import MAX_BYTES, safe_page
 from lycosa.serve.search.views import readable_url, web_href
 from lycosa.serve.services import ServicesDep
+from lycosa.serve.web.problems import ERRORS, error_responses
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_AT = 40
+MAX_VERSIONS = 1_000
+_MAX_SHOWN = 100  # versions on the page
+_ERRORS = {**ERRORS, **error_responses({404: "No copy of this page is archived"})}
 _SANDBOX = "allow-top-navigation-by-user-activation"
 RAW_POLICY = (
     f"sandbox {_SANDBOX}; default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
@@ -63,7 +77,7 @@ _DOCUMENT_NAMES = frozenset(
 )
 
 Url = Annotated[str, Query(min_length=1, max_length=MAX_URL_LENGTH, description="URL of the page.")]
-At = Annotated[
+Until = Annotated[
     str,
     Query(
         max_length=MAX_AT,
@@ -72,14 +86,32 @@ At = Annotated[
 ]
 
 
-router = APIRouter(include_in_schema=False)
+At = Annotated[
+    str,
+    Query(
+        max_length=MAX_AT,
+        description="Number of a version, or the newest one up to this time (UTC); default: the "
+        "newest.",
+    ),
+]
+Before = Annotated[
+    str,
+    Query(
+        max_length=MAX_AT,
+        description="Only versions before this time. To continue a "
+        "list, use `at` of its last version.",
+    ),
+]
 
 
-@router.get("/cached", response_class=HTMLResponse)
+router = APIRouter()
+
+
+@router.get("/cached", response_class=HTMLResponse, include_in_schema=False)
 def cached(
-    services: ServicesDep, request: Request, url: Url, at: At = "", text: bool = False
+    services: ServicesDep, request: Request, url: Url, at: Until = "", text: bool = False
 ) -> HTMLResponse:
-    opened = services.archive.versions()
+    opened = services.versions()
     version, captures = version_at(opened, url, at)
     texts = None
     if text or version.show is Show.FILE:
@@ -115,9 +147,9 @@ def cached(
     return page
 
 
-@router.get("/cached/raw")
-def raw(services: ServicesDep, url: Url, at: At = "") -> Response:
-    version, _ = version_at(services.archive.versions(), url, at)
+@router.get("/cached/raw", include_in_schema=False)
+def raw(services: ServicesDep, url: Url, at: Until = "") -> Response:
+    version, _ = version_at(services.versions(), url, at)
 
     def refer(target: str) -> str:
         return (
@@ -180,3 +212,66 @@ def cached_address(url: str, at_ms: int | None = None, **more: str) -> str:
 
 def raw_address(capture: Capture) -> str:
     return f"/cached/raw?{urlencode({'url': capture.url, 'at': written_at(capture.at)})}"
+
+
+@router.get("/api/v1/versions", responses=_ERRORS, tags=["archive"])
+def versions(
+    services: ServicesDep,
+    url: Url,
+    n: Annotated[int, Query(ge=1, le=MAX_VERSIONS, description="Number of versions.")] = 50,
+    before: Before = "",
+    changed: Annotated[bool, Query(description="Only versions with a changed text.")] = False,
+) -> VersionList:
+    """List the captures of a page, newest first."""
+    archive = services.versions()
+    return list_versions(archive, url, count=n, before=before, changed=changed)
+
+
+@router.get("/api/v1/versions/diff", responses=_ERRORS, tags=["archive"])
+def difference(services: ServicesDep, url: Url, a: At, b: At = "") -> VersionComparison:
+    """Compare two versions; without `b`, compare with the newest version."""
+    return compare_versions(services.versions(), url, a, b)
+
+
+@router.get("/api/v1/versions/text", responses=_ERRORS, tags=["archive"])
+def text(services: ServicesDep, url: Url, at: At = "") -> VersionContent:
+    """Return the extracted text of a version."""
+    return version_content(services.versions(), url, at)
+
+
+@router.get("/api/v1/versions/markdown", responses=_ERRORS, tags=["archive"])
+def markdown(
+    services: ServicesDep, url: Url, at: At = "", mode: MarkdownMode = MarkdownMode.MAIN
+) -> VersionMarkdown:
+    """Return a version as Markdown: main text, complete page, or with numbered references."""
+    return version_markdown(services.versions(), url, at, mode)
+
+
+@router.get("/versions", response_class=HTMLResponse, include_in_schema=False)
+def page(
+    services: ServicesDep, request: Request, url: Url, a: At = "", b: At = "", before: Before = ""
+) -> HTMLResponse:
+    archive = services.versions()
+    if a:
+        comparison = compare_versions(archive, url, a, b)
+        return services.pages.page(
+            request,
+            "difference.html",
+            comparison=comparison,
+            versions_address=f"/versions?{urlencode({'url': comparison.url})}",
+        )
+    listed = list_versions(archive, url, before=before)
+    shown = listed.versions[:_MAX_SHOWN]
+    rest = ""
+    if len(listed.versions) > _MAX_SHOWN:
+        rest = f"/versions?{urlencode({'url': listed.url, 'before': shown[-1].at})}"
+    return services.pages.page(
+        request,
+        "versions.html",
+        url=listed.url,
+        address=readable_url(listed.url),
+        href=web_href(listed.url),
+        total=listed.total,
+        versions=shown,
+        rest=rest,
+    )
