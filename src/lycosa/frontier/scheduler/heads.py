@@ -21,7 +21,7 @@ import polars as pl
 
 from lycosa.core.clock import Clock
 from lycosa.core.records import UrlId, UrlRow
-from lycosa.frontier.politeness.domain_clock import BUSY
+from lycosa.frontier.politeness.clocks import BUSY
 from lycosa.frontier.rows.row_reader import HostRowReader, RowChoice
 from lycosa.frontier.scheduler.agenda import Agenda, Pending
 from lycosa.frontier.scheduler.frontier import Frontier
@@ -180,7 +180,13 @@ class Heads:
         urls_per_host = max(
             _MIN_URLS_PER_HOST, (self._waiting_urls - len(self._frontier)) // len(host_keys)
         )
-        pending = {key: self._pending_rows(key) for key in host_keys}
+        pending = {
+            key: {
+                (row.collection, row.operation, row.id.url_key): row
+                for row in self._pending.urls(key)
+            }
+            for key in host_keys
+        }
         kinds_by_place: dict[_Place, _Kinds] = {}
         more: dict[_Place, set[int]] = {}
         further: dict[int, list[str]] = {}
@@ -377,12 +383,6 @@ class Heads:
     def _add(self, row: UrlRow, now_ms: int) -> None:
         wait = (self._agenda.due_at(row) or 0) - now_ms
         self._frontier.add(row, self._clock.monotonic_ms() + wait if wait > 0 else 0)
-
-    def _pending_rows(self, host_key: int) -> dict[tuple[str, str, int], UrlRow]:
-        return {
-            (row.collection, row.operation, row.id.url_key): row
-            for row in self._pending.urls(host_key)
-        }
 
     def _partitions(self, keys: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.uint16]]:
         return np.array([self._frontier.hosts[key].row.partition for key in keys], np.uint16)
