@@ -189,7 +189,6 @@ class Heads:
         }
         kinds_by_place: dict[_Place, _Kinds] = {}
         more: dict[_Place, set[int]] = {}
-        further: dict[int, list[str]] = {}
         for key in host_keys:
             self._frontier.hosts[key].next_due_at = None
             for row in pending[key].values():
@@ -221,19 +220,10 @@ class Heads:
                                 for kind, number in numbers.items()
                                 if number >= max_rows // kinds
                             }
-                            further.setdefault(key, []).append(collection)
-        for place, place_kinds in kinds_by_place.items():
-            self._fill(place, place_kinds, urls_per_host, more.get(place, ()), now_ms)
-        for key in host_keys:
-            for collection in {*self._frontier.hosts[key].heads, *further.get(key, ())}:
-                if (key, collection) not in kinds_by_place:
-                    self._fill(
-                        (key, collection),
-                        {},
-                        urls_per_host,
-                        more.get((key, collection), ()),
-                        now_ms,
-                    )
+        heads = ((key, name) for key in host_keys for name in self._frontier.hosts[key].heads)
+        for place in dict.fromkeys([*kinds_by_place, *more, *heads]):
+            kinds_of_place = kinds_by_place.get(place, {})
+            self._fill(place, kinds_of_place, urls_per_host, more.get(place, ()), now_ms)
         if len(self._agenda.rules) > 1:
             self._share(host_keys, pending, horizon, now_ms)
 
