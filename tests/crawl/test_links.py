@@ -11,7 +11,7 @@ from lycosa.core.errors import UrlError
 from lycosa.core.records import Link, UrlId, UrlRow
 from lycosa.crawl.admission.link_gate import AdmissionListener, LinkGate
 from lycosa.crawl.admission.url_filter import ExclusionCheck, UrlFilter
-from lycosa.frontier.seen.seen_urls import SeenUrls
+from lycosa.frontier.seen import SeenUrls
 from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.keys import Identifier
 from lycosa.url.scope import Admission

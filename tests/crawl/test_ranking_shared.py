@@ -14,6 +14,7 @@ import pytest
 from lycosa.crawl.recrawl import compute_schedule
 from lycosa.crawl.recrawl.compute_schedule import (
     CHANGED,
+    FOLDER,
     PATIENCE_MS,
     Ranker,
     RankingResult,
@@ -21,6 +22,7 @@ from lycosa.crawl.recrawl.compute_schedule import (
 )
 from lycosa.frontier.recrawl.change_rate import RatePrior
 from lycosa.frontier.recrawl.due import Policy, RecrawlRules
+from lycosa.store.storage.staging import generation_numbers
 from lycosa.store.workspace import Workspace
 from tests.waiting import ManualClock
 
@@ -76,7 +78,7 @@ def test_one_worker_ranks_and_all_load_the_result(cluster: Cluster) -> None:
         cluster.rankers[2].start("news", RULES)  # later: the ranking exists already
         assert (rows(cluster.rankers[2].take()), cluster.made) == ([day] * day, day)
         cluster.clock.advance(2 * FRESH_MS)
-    assert compute_schedule.numbers(cluster.workspace, "news") == [2, 3]
+    assert generation_numbers(cluster.workspace.storage, f"{FOLDER}/news") == [2, 3]
     cluster.rankers[2].start("news", RecrawlRules(policy=Policy.FRESH, budget_per_day=5.0))
     assert cluster.made == 4  # other rules need another ranking
 

@@ -18,8 +18,13 @@ from hypothesis import strategies as st
 
 from lycosa import Workspace
 from lycosa.core.errors import UsageError, WorkspaceError
-from lycosa.export.chunks.files import ChunkExport, ChunkOptions, ChunkReport
-from lycosa.export.chunks.state import STATE_FILE, open_state
+from lycosa.export.chunks.files import (
+    STATE_FILE,
+    ChunkExport,
+    ChunkOptions,
+    ChunkReport,
+    open_state,
+)
 from lycosa.export.markdown.pages import MarkdownPage
 from tests.archive.foreign_files import HOST, Answer, html, warc
 from tests.cli.conftest import run_here

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from lycosa.config.settings import Collection
-from lycosa.frontier.politeness.clocks import ClockRules, Clocks, monotonic_from
+from lycosa.frontier.politeness.clocks import BUSY, ClockRules, Clocks, DomainClock, monotonic_from
 from lycosa.frontier.politeness.delay import DOMAIN_CAP_MS
-from lycosa.frontier.politeness.domain_clock import BUSY, DomainClock
 from lycosa.http.fields import RETRY_AFTER_CAP_MS
 
 SITE = "site.test"

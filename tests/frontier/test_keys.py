@@ -12,10 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.core.records import UrlId
-from lycosa.frontier.seen import packed_keys as packed
-from lycosa.frontier.seen import sorted_keys as module
-from lycosa.frontier.seen.seen_urls import SeenUrls
-from lycosa.frontier.seen.sorted_keys import SortedKeys
+from lycosa.frontier import seen as module
+from lycosa.frontier.seen import SeenUrls, SortedKeys
 
 TOPS = st.sampled_from([0, 1, 2, 0x7FFF, 0xFFFE, 0xFFFF])
 LOWS = st.sampled_from([0, 1, 2, 0xFFFF, 1 << 40, (1 << 48) - 1])
@@ -48,7 +46,7 @@ def test_sorted_keys_behave_like_a_dict(
     pack_at: int,
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packed, "PACK_AT", pack_at)
+        patch.setattr(module, "PACK_AT", pack_at)
         check_against_dict(
             str(tmp_path_factory.getbasetemp()) if in_file else None,
             batches,

@@ -17,7 +17,7 @@ from lycosa.core.records import UrlId, UrlRow, UrlState
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.rows import row_reader as module
 from lycosa.frontier.rows.row_reader import HostRowReader, RowChoice, summary
-from lycosa.frontier.seen.seen_urls import SeenUrls
+from lycosa.frontier.seen import SeenUrls
 from lycosa.store.storage.files import DataFile
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.live import LiveTables

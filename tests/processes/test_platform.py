@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from lycosa.core.records import Request
-from lycosa.frontier.hosts.mapped_arrays import MappedArrays
+from lycosa.frontier.hosts.directory import MappedArrays
 from lycosa.processes import memory, platform
 from tests.fetch.fetching import allowed, listener, open_fetcher, run
 from tests.waiting import until

@@ -19,7 +19,6 @@ import polars as pl
 from lycosa.core.errors import UrlError, UsageError, WorkError
 from lycosa.core.messages import Message
 from lycosa.core.records import UrlId, UrlState, VisitKind
-from lycosa.store.log.log import EntriesGone
 from lycosa.store.log.state import LogState
 from lycosa.store.storage.files import DataFile
 from lycosa.store.tables.files import ENTRY, polars_schema, scan_file
@@ -179,10 +178,7 @@ class CaptureHistory:
 
     def _refreshed(self) -> LogState:
         with self._lock:
-            try:
-                self._state.refresh()
-            except EntriesGone:
-                self._state = self.workspace.state()
+            self._state.catch_up()
             return self._state
 
 

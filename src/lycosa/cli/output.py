@@ -7,9 +7,11 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
     from lycosa.matching.matches import StoredMatch
@@ -115,6 +117,16 @@ def counts(numbers: Mapping[Any, int], most: int = 8) -> str:
 def status_counts(statuses: Mapping[str, int]) -> str:
     """Return the counts of responses by HTTP status, as `counts` does; 0 is no response."""
     return counts({"no response" if code == "0" else code: n for code, n in statuses.items()})
+
+
+def omitted(reasons: Sequence[str], unit: str) -> str:
+    """Return a line about what is omitted because it is unreadable, with the first reason."""
+    if not reasons:
+        return ""
+    return (
+        f"\n{number_of(len(reasons), unit)} omitted, because the archive cannot be read; "
+        f"the first: {reasons[0]}"
+    )
 
 
 def print_match(match: StoredMatch, start: str = "") -> None:

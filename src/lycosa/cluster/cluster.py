@@ -74,15 +74,7 @@ class Cluster:
         self._report = report
         self.identity = options.identity or f"{socket.gethostname()}-{secrets.token_hex(8)}"
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="poll")
-        workers = options.workers
-        if workers is None:
-            workers = max(1, round(sum(node.cpus for node in engine.nodes())))
-        elif workers > workspace.partitions:
-            report(
-                f"starting {workspace.partitions} of {workers} workers: the workspace has "
-                f"{workspace.partitions} partitions, and further workers would have none"
-            )
-        workers = min(workers, workspace.partitions)
+        workers = _number_of_workers(options.workers, engine, workspace.partitions, report)
         order = CoordinatorOrder(
             workspace.root,
             config.cluster,
@@ -191,3 +183,16 @@ class Cluster:
 
     def _worker_died(self, worker: str, certain: bool) -> None:
         self.coordinator.send("worker_died", worker, certain)
+
+
+def _number_of_workers(
+    workers: int | None, engine: Engine, partitions: int, report: Callable[[str], None]
+) -> int:
+    if workers is None:
+        workers = max(1, round(sum(node.cpus for node in engine.nodes())))
+    elif workers > partitions:
+        report(
+            f"starting {partitions} of {workers} workers: the workspace has {partitions} "
+            "partitions, and further workers would have none"
+        )
+    return min(workers, partitions)

@@ -34,7 +34,6 @@ from lycosa.core.clock import Clock
 from lycosa.crawl.membership import Ping, PingReply
 from lycosa.store.coordination.leadership import Leadership
 from lycosa.store.log.entry import Entry
-from lycosa.store.log.log import EntriesGone
 from lycosa.store.log.state import LogState
 
 SETTLE_MS = 10_000
@@ -178,13 +177,9 @@ class Coordinator:
         """Read new log entries and reassign partitions. May be retried after an error."""
         with self._lock:
             self._quotas.before_reading()
-        changed = True
-        try:
-            entries = self._state.refresh()
-            changed = bool(entries)
-        except EntriesGone:  # this process was suspended for days
-            self._state = LogState(self._state.log)
-            entries = self._state.refresh()
+        before = self._state.head
+        entries = self._state.catch_up()
+        changed = self._state.head != before
         with self._lock:
             # Workers that are idle were so before this reading of the log; if it has no new entry,
             # no work is in transit.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.json_object import json_object
 from lycosa.store.coordination.owner import FOLDER
 from lycosa.store.storage.storage import open_storage
 
@@ -30,10 +29,8 @@ def cluster_status(root: str, clock: Clock | None = None) -> dict[str, Any] | No
     partition is held; in each of `nodes` the sums over its workers: `workers`, `partitions`, `rate`
     (pages a second).
     """
+    document = json_object(open_storage(root).read(FILE))
     try:
-        document = json.loads(open_storage(root).read(FILE) or b"null")
-        if not isinstance(document, dict):
-            return None
         written_ms = round(datetime.fromisoformat(document["written_at"]).timestamp() * 1000)
     except (ValueError, KeyError, TypeError):
         return None
@@ -53,7 +50,8 @@ def cluster_status(root: str, clock: Clock | None = None) -> dict[str, Any] | No
         there = [worker for worker in workers if str(worker.get("node")) == name]
         node["workers"] = len(there)
         node["partitions"] = sum(worker.get("partitions") or 0 for worker in there)
-        node["rate"] = round(sum(rate_of(worker) for worker in there), 2)
+        rates = (float((each.get("progress") or {}).get("rate") or 0.0) for each in there)
+        node["rate"] = round(sum(rates), 2)
     over = bool(document.get("ended")) and not any(node["partitions"] for node in nodes.values())
     added = {
         "workers": workers,
@@ -63,8 +61,3 @@ def cluster_status(root: str, clock: Clock | None = None) -> dict[str, Any] | No
         "over": over,
     }
     return {**document, **added}
-
-
-def rate_of(worker: Mapping[str, Any]) -> float:
-    """Return the pages per second of a worker; 0 if not reported yet."""
-    return float((worker.get("progress") or {}).get("rate") or 0.0)

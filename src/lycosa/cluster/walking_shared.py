@@ -31,7 +31,7 @@ from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.session.walking import Reached, Walk, WalkStart, nearest_links
 from lycosa.crawl.state.task import Job
 from lycosa.frontier.scheduler.reach import Keys, Reach
-from lycosa.frontier.seen.seen_urls import SeenUrls
+from lycosa.frontier.seen import SeenUrls
 from lycosa.store.coordination.owner import FOLDER as RUN
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace

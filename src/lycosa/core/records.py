@@ -245,12 +245,8 @@ class Exchange:
         """Set the rendered document; b"" if there is none."""
         self.rendered = html
 
-    def drop_body(self) -> None:
-        """Free the memory of a body that is stored elsewhere."""
-        self.body = b""
-
-    def restore_body(self, body: bytes) -> None:
-        """Undo `drop_body`."""
+    def set_body(self, body: bytes) -> None:
+        """Set the body; b"" frees the memory of one that is stored elsewhere."""
         self.body = body
 
 

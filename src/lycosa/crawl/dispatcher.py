@@ -92,7 +92,7 @@ class Dispatcher:
         self._requests = RequestBuilder(crawl, profiles, self._logins, expects=expects)
         self._rules = FetchRules(crawl, processor.discovery, profiles, self._logins, quota.renew)
         self._paused_collections: frozenset[str] = frozenset()
-        self._paused = False
+        self.paused = False
 
     def pause_collections(self, collections: Iterable[str]) -> None:
         """Fetch nothing for these collections until the next call."""
@@ -100,11 +100,7 @@ class Dispatcher:
 
     def pause(self, paused: bool) -> None:
         """Start no requests while paused; those in flight continue."""
-        self._paused = paused
-
-    @property
-    def paused(self) -> bool:
-        return self._paused
+        self.paused = paused
 
     @property
     def full(self) -> bool:
@@ -117,7 +113,7 @@ class Dispatcher:
     @property
     def free_slots(self) -> int:
         """How many more requests may be in flight now."""
-        if self._paused or not self._quota.may_fetch() or self.fetcher.unparsed >= MAX_UNPARSED:
+        if self.paused or not self._quota.may_fetch() or self.fetcher.unparsed >= MAX_UNPARSED:
             return 0
         return self._connections - self.fetcher.fetching
 

@@ -22,7 +22,6 @@ from lycosa.export.bulk.bulk import EXPORTS
 from lycosa.index.generation import GenerationInfo
 from lycosa.index.shards.shards import current_generation
 from lycosa.store.log.entry import COMMIT, at_ms
-from lycosa.store.log.log import EntriesGone
 from lycosa.store.log.state import LogState
 from lycosa.store.workspace import Workspace
 
@@ -109,13 +108,8 @@ class Meter:
 
     def _refresh(self) -> tuple[Workspace, LogState]:
         workspace = self._workspace = self._workspace or Workspace.open(self._root)
-        state = self._state or LogState(workspace.log)
-        try:
-            entries = state.refresh()
-        except EntriesGone:  # not refreshed for days: start at the snapshot
-            state = LogState(workspace.log)
-            entries = state.refresh()
-        self._state = state
+        state = self._state = self._state or LogState(workspace.log)
+        entries = state.catch_up()
         self._last_commit_ms = next(
             (at_ms(entry) for entry in reversed(entries) if entry.kind == COMMIT),
             self._last_commit_ms,

@@ -11,7 +11,6 @@ HTTP/2 coalescing), so an address that the guard allowed for one host is not use
 from __future__ import annotations
 
 import re
-from types import TracebackType
 from typing import Any
 
 import pycurl
@@ -258,12 +257,7 @@ class CurlFetcher:
     def __enter__(self) -> CurlFetcher:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # -- limits

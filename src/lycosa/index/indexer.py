@@ -36,7 +36,6 @@ from lycosa.index.schema import analysis_versions
 from lycosa.index.shards.shards import WHOLE, Shard, adopt, highest_number, layout, shards_of
 from lycosa.index.suggest import refresh
 from lycosa.index.update import IndexUpdate, removed_pages
-from lycosa.store.log.log import EntriesGone
 from lycosa.store.log.state import LogState
 from lycosa.store.storage.staging import remove_generations
 from lycosa.store.tables.live import LiveTables
@@ -201,10 +200,7 @@ class ShardIndexer:
         started = time.perf_counter()
         assert self._lock is not None
         self._lock.acquire(self._workspace.root)
-        try:
-            self._state.refresh()
-        except EntriesGone:  # the log was shortened meanwhile: start from its snapshot
-            self._state = self._workspace.state()
+        self._state.catch_up()
         return started
 
     def _base(self) -> tuple[Generation | None, str]:

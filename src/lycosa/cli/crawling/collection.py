@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lycosa.cli.options import InWorkspace
-from lycosa.cli.output import Output, counts, table
+from lycosa.cli.output import Output, counts, omitted, table
 from lycosa.core.units import format_size, number_of
 
 app = typer.Typer(help="List, pause, resume, copy or purge collections.", no_args_is_help=True)
@@ -45,13 +45,11 @@ def copy(
     ],
 ) -> Output:
     """Copy a collection and its archive into another workspace."""
-    from lycosa.cli.maintenance.export import omitted_records
-
     report = where.open().collections.copy(name, target)
     text = (
         f"copied rows: {counts(report.rows)}; "
         f"{number_of(report.exchanges, 'archived capture')}, {format_size(report.bytes)}"
-        f"{omitted_records(report.unreadable)}\n"
+        f"{omitted([record.reason for record in report.unreadable], 'record')}\n"
         f"next: lycosa -w {quote(target)} index"
     )
     return Output(report, text, failed=bool(report.unreadable))

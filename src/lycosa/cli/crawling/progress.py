@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from lycosa.cli.output import note
 from lycosa.core.units import format_size, number_of
@@ -106,9 +106,5 @@ def stop_on_signals(crawl: Stoppable) -> None:
 
 def exit_on_signals() -> None:
     """Let Ctrl-C and SIGTERM end a server with exit code 0, also while it starts."""
-
-    def stop(number: int, frame: FrameType | None) -> NoReturn:
-        raise SystemExit(0)
-
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, frame: sys.exit(0))

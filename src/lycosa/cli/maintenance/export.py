@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,14 +21,13 @@ from lycosa.cli.options import (
     date_option,
     values_of,
 )
-from lycosa.cli.output import Output, data_stream, note
+from lycosa.cli.output import Output, data_stream, note, omitted
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.units import format_size, number_of, parse_size
 
 if TYPE_CHECKING:
     from lycosa.api.exports import Exports
-    from lycosa.export.archives.warc import UnreadableRecord
     from lycosa.export.bulk.actions import BulkSelection
     from lycosa.export.bulk.bulk import BulkReport
     from lycosa.export.library.library import LibraryReport
@@ -45,6 +43,9 @@ TargetArgument = Annotated[
     typer.Argument(
         metavar="DIR", help="Target directory; files are written to DIR/KIND/LANG/DATE/."
     ),
+]
+SiteArgument = Annotated[
+    str, typer.Argument(metavar="SITE", help="Host, host:port or URL of the site.")
 ]
 ResponsesOption = Annotated[
     bool, typer.Option("--responses-only", help="Leave out request and metadata records.")
@@ -151,9 +152,10 @@ def warc(
         target, **values_of(pages), max_size=max_size, responses_only=responses_only
     )
     existing = f"; {number_of(report.existing, 'file')} already existed" if report.existing else ""
+    unread = omitted([record.reason for record in report.unreadable], "record")
     total = (
         f"{number_of(report.captures, 'capture')} in {number_of(len(report.files), 'file')}, "
-        f"{format_size(report.bytes)}{existing}{omitted_records(report.unreadable)}"
+        f"{format_size(report.bytes)}{existing}{unread}"
     )
     text = "\n".join([*map(str, report.files), total])
     return Output(report, text, failed=bool(report.unreadable))
@@ -182,7 +184,8 @@ def wacz(
         else f"{report.path}: {number_of(report.captures, 'capture')}, "
         f"{number_of(report.pages, 'page')}, {format_size(report.bytes)}"
     )
-    return Output(report, text + omitted_records(report.unreadable), failed=bool(report.unreadable))
+    text += omitted([record.reason for record in report.unreadable], "record")
+    return Output(report, text, failed=bool(report.unreadable))
 
 
 @app.command()
@@ -209,9 +212,7 @@ def markdown(
 def llms(
     where: InWorkspace,
     output: OutputOptions,
-    site: Annotated[
-        str, typer.Argument(metavar="SITE", help="Host, host:port or URL of the site.")
-    ],
+    site: SiteArgument,
     target: Annotated[str, typer.Argument(metavar="DIR", help="Target directory.")],
     collection: CollectionOption = "",
 ) -> Output:
@@ -276,36 +277,16 @@ def chunks(
         f"{report.file or 'nothing changed'}: {report.added:,} added, {report.changed:,} changed, "
         f"{report.removed:,} removed; {number_of(report.chunks, 'chunk')} in all"
     )
-    return Output(
-        report, text + _omitted(report.unreadable, "page"), failed=bool(report.unreadable)
-    )
-
-
-def omitted_records(unreadable: Sequence[UnreadableRecord]) -> str:
-    """Return a line about unreadable records, the first with its file and offset."""
-    return _omitted([record.reason for record in unreadable], "record")
-
-
-def _omitted(unreadable: Sequence[str], unit: str) -> str:
-    if not unreadable:
-        return ""
-    return (
-        f"\n{number_of(len(unreadable), unit)} omitted, because the archive cannot be "
-        f"read; the first: {unreadable[0]}"
-    )
+    text += omitted(report.unreadable, "page")
+    return Output(report, text, failed=bool(report.unreadable))
 
 
 def _markdown(report: MarkdownReport) -> Output:
     text = f"{number_of(report.pages, 'page')}, {format_size(report.bytes)}"
     if report.removed:
-        text += f"\n{_removed(report.removed)}"
-    return Output(
-        report, text + _omitted(report.unreadable, "page"), failed=bool(report.unreadable)
-    )
-
-
-def _removed(files: int) -> str:
-    return f"{number_of(files, 'file')} of removed pages removed"
+        text += f"\n{number_of(report.removed, 'file')} of removed pages removed"
+    text += omitted(report.unreadable, "page")
+    return Output(report, text, failed=bool(report.unreadable))
 
 
 @app.command()
@@ -340,9 +321,7 @@ def items(
 def mirror(
     where: InWorkspace,
     output: OutputOptions,
-    site: Annotated[
-        str, typer.Argument(metavar="SITE", help="Host, host:port or URL of the site.")
-    ],
+    site: SiteArgument,
     target: Annotated[
         str,
         typer.Argument(
@@ -356,12 +335,13 @@ def mirror(
     Crawl with `requisites = true` to include images, style sheets, scripts and fonts.
     """
     report = where.open().export.mirror(site, target, collection=collection)
-    omitted = f"{number_of(len(report.unreadable), 'file')} omitted, because reading failed"
+    removed = f"{number_of(report.removed, 'file')} of removed pages removed"
+    unread = f"{number_of(len(report.unreadable), 'file')} omitted, because reading failed"
     lines = [
         f"{number_of(report.files, 'file')}, {report.pages:,} of them pages, "
         f"{format_size(report.bytes)}",
-        _removed(report.removed) if report.removed else "",
-        *(f"{omitted}; the first: {first}" for first in report.unreadable[:1]),
+        removed if report.removed else "",
+        *(f"{unread}; the first: {first}" for first in report.unreadable[:1]),
         f"open {report.start}",
     ]
     return Output(report, "\n".join(filter(None, lines)), failed=bool(report.unreadable))

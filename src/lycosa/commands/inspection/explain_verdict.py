@@ -46,7 +46,7 @@ from lycosa.frontier.politeness.delay import DelayRules
 from lycosa.frontier.rows.row_reader import HostRowReader
 from lycosa.frontier.scheduler.agenda import Agenda
 from lycosa.frontier.scheduler.parked_hosts import RowReaders
-from lycosa.frontier.seen.seen_urls import SeenUrls
+from lycosa.frontier.seen import SeenUrls
 from lycosa.hooks.plugins import installed_plugins
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.rows import host_record, url_records

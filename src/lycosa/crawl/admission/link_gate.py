@@ -16,7 +16,7 @@ from lycosa.core.records import FOLLOWED_KINDS, Link, LinkKind, UrlId, UrlRow
 from lycosa.crawl.admission.remote_links import INBOX_LINK, Provenance, RemoteLinks
 from lycosa.crawl.admission.url_filter import FilterResult
 from lycosa.frontier.scheduler.reach import Reach
-from lycosa.frontier.seen.seen_urls import SeenUrls
+from lycosa.frontier.seen import SeenUrls
 from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise
 from lycosa.url.rules import Rules

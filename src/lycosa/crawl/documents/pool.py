@@ -215,7 +215,7 @@ class DocumentPool:
         """
         held = sum(len(document.exchange.body) for document in self._pending.values())
         if load is not None and held + len(exchange.body) > _MAX_HELD_BYTES:
-            exchange.drop_body()
+            exchange.set_body(b"")
         self._submit(PendingDocument(exchange, load, self._markdown))
 
     def wait(self, timeout_ms: int) -> list[tuple[Exchange, ParsedExchange]]:
@@ -293,7 +293,7 @@ class DocumentPool:
             if child is None:
                 continue
             if document.load is not None and not exchange.body:
-                exchange.restore_body(document.load())
+                exchange.set_body(document.load())
             try:
                 child.send(exchange, document.markdown)
             except OSError:  # it died while it was idle

@@ -8,6 +8,7 @@ from lycosa.core.records import Exchange, UrlId
 from lycosa.crawl.policy.outcome import Judgement
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.task import Task
+from lycosa.frontier.politeness.clocks import BUSY
 from lycosa.frontier.politeness.delay import (
     Reason,
     domain_pause_ms,
@@ -18,7 +19,6 @@ from lycosa.frontier.politeness.delay import (
     transfer_ms,
     usual_ms,
 )
-from lycosa.frontier.politeness.domain_clock import BUSY
 from lycosa.frontier.politeness.latency import slow_down
 from lycosa.frontier.scheduler.queue import HostQueue
 

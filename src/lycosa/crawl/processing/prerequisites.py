@@ -15,8 +15,8 @@ from lycosa.crawl.policy.outcome import FetchOutcome, Judgement
 from lycosa.crawl.policy.robots_cache import MAX_HOPS
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.task import Task
+from lycosa.frontier.politeness.clocks import BUSY
 from lycosa.frontier.politeness.delay import backoff_ms
-from lycosa.frontier.politeness.domain_clock import BUSY
 
 _AGAIN_MS = 10  # retry interval for a request that waits for the end of a fetch
 

@@ -26,6 +26,7 @@ from lycosa.crawl.admission.discovery import KINDS
 from lycosa.crawl.admission.remote_links import Provenance
 from lycosa.crawl.policy.outcome import REDIRECTS
 from lycosa.crawl.processing.response_processor import Replayed, ResponseProcessor
+from lycosa.crawl.recovery.replay import committed_ids
 from lycosa.crawl.state.task import Task, build_visit
 from lycosa.fetch.robots_txt import robots_url
 from lycosa.http.decode import parse_head
@@ -207,14 +208,8 @@ class Importer:
             .scan("visits")
             .filter(pl.col("host_key").is_in(hosts) & (pl.col("collection") == self._collection))
         )
-        record_ids = pl.LazyFrame({"record_id": ids}, schema={"record_id": pl.String})
-        committed = (
-            visits.select("record_id")
-            .join(record_ids, on="record_id", how="semi")
-            .collect()["record_id"]
-        )
         rows = self._crawl.urls.find_all(self._collection, [identity for _, identity in usable])
-        return _StoredRows(frozenset(committed), {row.key: row for row in rows})
+        return _StoredRows(committed_ids(visits, ids), {row.key: row for row in rows})
 
     # -- one capture
     # ------------------------------------------------------------
@@ -309,12 +304,8 @@ class Importer:
         return row
 
     def _row(self, identity: UrlId, chunk_rows: _StoredRows) -> UrlRow | None:
-        row = self._crawl.urls.find(self._collection, identity) or chunk_rows.rows.get(
-            identity.url_key
-        )
-        if row is None:  # it may have been admitted and committed since this chunk was read
-            row = next(iter(self._crawl.urls.find_all(self._collection, [identity])), None)
-        return row
+        stored = chunk_rows.rows.get(identity.url_key)
+        return self._crawl.urls.current(self._collection, identity, stored)
 
     def _note_redirect(self, row: UrlRow, target: str) -> None:
         """Remember a redirect out of scope.

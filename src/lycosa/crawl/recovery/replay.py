@@ -100,14 +100,10 @@ class _Stored:
             keys.add(stored.visit.url_key)
             self.host_keys.add(stored.visit.host_key)
             partitions.add(crawl.identifier.identify(stored.exchange.url).partition)
-        record_ids = pl.LazyFrame({"record_id": ids}, schema={"record_id": pl.String})
         # a redirected robots.txt has another URL
         visits = every.scan("visits").filter(pl.col("partition").is_in(sorted(partitions)))
-        committed = (
-            visits.join(record_ids, on="record_id", how="semi").select("record_id").collect()
-        )
         # an earlier replay was itself killed after a commit
-        self.committed = set(committed["record_id"])
+        self.committed = committed_ids(visits, ids)
         rows = tables.scan("urls").join(
             pl.LazyFrame({"url_key": list(keys)}, schema={"url_key": pl.UInt64}),
             on="url_key",
@@ -120,14 +116,18 @@ class _Stored:
         """Return the current rows of a URL by collection."""
         rows = {}
         for name in self._crawl.assignments:
-            row = self._crawl.urls.find(name, identity, operation) or self._rows.get(
-                (name, operation_key(identity.url_key, operation))
-            )
-            if row is None:  # it may have been admitted and committed since this replay began
-                row = next(iter(self._crawl.urls.find_all(name, [identity], operation)), None)
+            stored = self._rows.get((name, operation_key(identity.url_key, operation)))
+            row = self._crawl.urls.current(name, identity, stored, operation)
             if row is not None:
                 rows[name] = row
         return rows
+
+
+def committed_ids(visits: pl.LazyFrame, record_ids: list[str]) -> frozenset[str]:
+    """Return the record IDs that these visits have."""
+    own = pl.LazyFrame({"record_id": record_ids}, schema={"record_id": pl.String})
+    committed = visits.select("record_id").join(own, on="record_id", how="semi")
+    return frozenset(committed.collect()["record_id"])
 
 
 def _partition(crawl: CrawlState, stored: StoredExchange) -> int:

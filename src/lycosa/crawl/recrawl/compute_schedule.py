@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -44,8 +43,8 @@ from lycosa.frontier.recrawl.fresh import solve
 from lycosa.processes.jobs import job_order, start_job
 from lycosa.processes.memory import tune_memory
 from lycosa.store.coordination.owner import FOLDER as RUN
-from lycosa.store.storage.staging import build_folder
-from lycosa.store.tables.live import LiveTables
+from lycosa.store.storage.staging import build_folder, generation_numbers, generation_path
+from lycosa.store.tables.live import LiveTables, retried
 from lycosa.store.workspace import Workspace
 
 CHANGED = np.dtype(
@@ -250,12 +249,6 @@ def _notable(
 
 
 FOLDER = "rankings"
-ATTEMPTS = 3
-"""Maximum attempts: compaction may delete files during a long ranking.
-
-The next attempt reads their replacements.
-"""
-
 PATIENCE_MS = 600_000
 """Maximum wait for another worker's ranking."""
 
@@ -263,7 +256,6 @@ _NICENESS = 10
 _LOOK_MS = 5_000
 _MAX_GENERATIONS = 2
 _INFO, _CHANGES = "info.json", "changes"
-_NUMBER = re.compile(r"^\d{8}\Z")
 
 
 class Ranker:
@@ -296,7 +288,7 @@ class Ranker:
     def start(self, collection: str, rules: RecrawlRules) -> None:
         """Start a ranking. Call it only while not `busy`."""
         self._collection, self._rules = collection, asdict(rules)
-        newest = max(numbers(self._workspace, collection), default=0)
+        newest = max(generation_numbers(self._storage, f"{FOLDER}/{collection}"), default=0)
         is_new = newest > self._applied.get(collection, 0)
         if self._worker is not None and is_new and self._is_fresh(newest):
             self._number, self._next_look = newest, 0
@@ -353,7 +345,8 @@ class Ranker:
             make_ranking(self._workspace, order)
 
     def _info(self, number: int) -> tuple[Path, Mapping[str, Any]] | None:
-        folder = self._storage.folders.local_path(_folder(self._collection, number))
+        path = generation_path(f"{FOLDER}/{self._collection}", number)
+        folder = self._storage.folders.local_path(path)
         if folder is None:
             return None
         try:
@@ -382,16 +375,6 @@ class Ranker:
         return RankingResult(self._collection, Solved(**solved), changes)
 
 
-def numbers(workspace: Workspace, collection: str) -> list[int]:
-    """Return the numbers of a collection's rankings, ascending."""
-    names = workspace.storage.names(f"{FOLDER}/{collection}")
-    return sorted(int(name) for name in names if _NUMBER.match(name))
-
-
-def _folder(collection: str, number: int) -> str:
-    return f"{FOLDER}/{collection}/{number:08d}"
-
-
 def _note(collection: str, number: int) -> str:
     return f"{RUN}/ranking-{collection}-{number:08d}.json"
 
@@ -401,32 +384,28 @@ def make_ranking(workspace: Workspace, order: Mapping[str, Any]) -> None:
 
     Raises:
         OSError: storage failed.
+        WorkError: table files were deleted repeatedly while they were read.
     """
-    collection, number = order["collection"], order["number"]
+    storage, collection, number = workspace.storage, order["collection"], order["number"]
+    folder = f"{FOLDER}/{collection}"
     rules = RecrawlRules(**{**order["rules"], "policy": Policy(order["rules"]["policy"])})
-    with build_folder(workspace.storage, f"{FOLDER}/{collection}") as build:
-        solved = _rank(workspace, collection, rules, build / _CHANGES)
+    with build_folder(storage, folder) as build:
+
+        def ranked() -> Solved:
+            with (build / _CHANGES).open("wb") as changes:
+                return rank(LiveTables(workspace), collection, rules, changes)
+
+        solved = retried(ranked)
         document = {
             "made_at": order["made_at"],
             "rules": order["rules"],
             "solved": {**solved._asdict(), "prior": solved.prior.weights},
         }
         (build / _INFO).write_text(json.dumps(document))
-        workspace.storage.folders.publish(str(build), _folder(collection, number))
-    for older in numbers(workspace, collection)[:-_MAX_GENERATIONS]:
-        workspace.storage.folders.remove(_folder(collection, older))
-        workspace.storage.remove(_note(collection, older))
-
-
-def _rank(workspace: Workspace, collection: str, rules: RecrawlRules, path: Path) -> Solved:
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            with path.open("wb") as changes:
-                return rank(LiveTables(workspace), collection, rules, changes)
-        except FileNotFoundError:
-            if attempt == ATTEMPTS:
-                raise
-    raise AssertionError
+        storage.folders.publish(str(build), generation_path(folder, number))
+    for older in generation_numbers(storage, folder)[:-_MAX_GENERATIONS]:
+        storage.folders.remove(generation_path(folder, older))
+        storage.remove(_note(collection, older))
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.hours import parse_hours
+from lycosa.core.json_object import json_object
 from lycosa.core.units import format_duration, format_time
 from lycosa.crawl.session.pausing import ManualPauses
 from lycosa.crawl.session.session import CrawlSession
@@ -211,11 +212,8 @@ def live_status(root: str, clock: Clock | None = None) -> dict[str, Any] | None:
     owner = owner_of(storage)
     if owner is None or owner.command != COMMAND:
         return None
-    try:
-        document = json.loads(storage.read(FILE) or b"null")
-    except ValueError:
-        return None
-    if not isinstance(document, dict) or document.get("daemon") != owner.pid:
+    document = json_object(storage.read(FILE))
+    if document.get("daemon") != owner.pid:
         return None
     with suppress(KeyError, TypeError, ValueError):  # the time is missing or damaged
         written_ms = round(datetime.fromisoformat(document["written_at"]).timestamp() * 1000)

@@ -18,7 +18,7 @@ from lycosa.crawl.state.task import Task
 from lycosa.frontier.politeness.delay import DelayRules
 from lycosa.frontier.recrawl.change_rate import DEFAULT_PRIOR, RatePrior
 from lycosa.frontier.recrawl.due import Policy, RecrawlRules
-from lycosa.frontier.seen.seen_urls import SeenUrls
+from lycosa.frontier.seen import SeenUrls
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.queue import CollectionOrder
 from lycosa.frontier.scheduler.scheduler import Scheduler, SchedulerLimits
 from lycosa.frontier.scheduler.strategy import STRATEGIES
-from lycosa.frontier.seen.seen_urls import SeenUrls
+from lycosa.frontier.seen import SeenUrls
 from lycosa.hooks.plugins import Plugins
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.state import LogState

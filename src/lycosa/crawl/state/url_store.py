@@ -200,6 +200,14 @@ class UrlStore(AdmissionListener):
         ]
         return rows
 
+    def current(
+        self, collection: str, identity: UrlId, stored: UrlRow | None, operation: str = ""
+    ) -> UrlRow | None:
+        """Return the current row of a URL. `stored`: its row in the tables, if it was read."""
+        row = self.find(collection, identity, operation) or stored
+        # it may have been admitted and committed since the tables were read
+        return row or next(iter(self.find_all(collection, [identity], operation)), None)
+
     def postpone(self, row: UrlRow, reason: str) -> None:
         """Defer a URL for some days. It remains known, with the reason."""
         row.defer_until(self._clock.now_ms() + PUT_OFF_MS, reason)

@@ -83,6 +83,7 @@ def export_wacz(
     path = Path(target)
     if not path.name:
         raise UsageError(f"{str(target)!r} is not the name of a file: write it as pages.wacz")
+    default = f"Pages of {chosen.collection or 'all collections'}"
     # the WARC files of an interrupted call can be reused only with the same options
     options = repr((chosen, max_file_bytes, responses_only)).encode()
     parts = path.with_name(f".{path.name}.{hashlib.sha256(options).hexdigest()[:12]}.parts")
@@ -97,15 +98,11 @@ def export_wacz(
         with whole_file(path.resolve()) as draft, open(draft, "wb") as file:
             lost = {record.record_id for record in warcs.unreadable}
             pages = _pages(LiveTables(workspace), chosen, lost)
-            count = _write(file, warcs.files, warcs.index, pages, title or _default_title(chosen))
+            count = _write(file, warcs.files, warcs.index, pages, title or default)
         sync_folder(path.parent)
         for obsolete in path.parent.glob(f".{glob.escape(path.name)}.*.parts"):
             shutil.rmtree(obsolete)
     return WaczReport(path, warcs.captures, count, path.stat().st_size, warcs.unreadable)
-
-
-def _default_title(chosen: WarcSelection) -> str:
-    return f"Pages of {chosen.collection or 'all collections'}"
 
 
 class _Package:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import http.client
-import json
 import os
 import random
 import ssl
@@ -20,6 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from lycosa.core.errors import UsageError, WorkError
+from lycosa.core.json_object import json_object
 from lycosa.http.fields import retry_after_s
 
 AUTH_VARIABLE = "LYCOSA_BULK_AUTH"
@@ -43,11 +43,7 @@ class BulkResponse:
 
     def document(self) -> dict[str, Any] | None:
         """Return the JSON object, None for other content such as the error page of a proxy."""
-        try:
-            document = json.loads(self.content)
-        except (ValueError, RecursionError):
-            return None
-        return document if isinstance(document, dict) else None
+        return json_object(self.content) or None
 
     @property
     def excerpt(self) -> str:

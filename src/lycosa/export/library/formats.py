@@ -102,7 +102,7 @@ def _conversion(
     url: str, record_id: str, at: str, day: object, collection: str, language: str, text: str
 ) -> str:
     name = uuid.uuid5(_NAMESPACE, f"{collection}\n{record_id}\n{url}\n{day}").urn
-    refers = f"WARC-Refers-To: {_bracketed(record_id)}\r\n" if record_id else ""
+    refers = f"WARC-Refers-To: <{record_id.strip('<>')}>\r\n" if record_id else ""
     identified = f"WARC-Identified-Content-Language: {language}\r\n" if language else ""
     return (
         f"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: {url}\r\nWARC-Date: "
@@ -110,10 +110,6 @@ def _conversion(
         f"{identified}Content-Type: text/plain; charset=utf-8\r\nContent-Length: "
         f"{len(text.encode())}\r\n\r\n{text}\r\n\r\n"
     )
-
-
-def _bracketed(record_id: str) -> str:
-    return record_id if record_id.startswith("<") else f"<{record_id}>"
 
 
 def _text_header(language: str, day: str, number: int) -> bytes:

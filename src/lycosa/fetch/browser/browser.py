@@ -10,13 +10,13 @@ several pages, each is tried once more alone.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 
 from lycosa.fetch.browser.devtools import DevTools
 from lycosa.fetch.browser.page import RenderPage, ResourceRequest
 from lycosa.fetch.browser.process import BrowserProcess, Message
 from lycosa.fetch.browser.records import BrowserLimits, RenderJob
+from lycosa.fetch.driver import monotonic_ms
 
 _PAGES_A_PROCESS = 200
 _MEMORY_EVERY_MS = 500
@@ -66,7 +66,7 @@ class Browser:
 
         Never waits.
         """
-        now_ms = _now_ms()
+        now_ms = monotonic_ms()
         since_ms = now_ms - self._pumped_at if self._pumped_at else 0
         self._pumped_at = now_ms
         if self.pending:
@@ -90,11 +90,11 @@ class Browser:
         self, request: ResourceRequest, status: int, head: list[tuple[str, str]], payload: bytes
     ) -> None:
         """Send the response to a request. The page ends if it exceeds its bytes."""
-        request.page.give(request.request_id, _now_ms(), status, head, payload)
+        request.page.give(request.request_id, monotonic_ms(), status, head, payload)
 
     def refuse(self, request: ResourceRequest) -> None:
         """Let a request of a page fail."""
-        request.page.refuse(request.request_id, _now_ms())
+        request.page.refuse(request.request_id, monotonic_ms())
 
     def stop(self) -> list[RenderJob]:
         """End the browser, and return the jobs that were not yet returned."""
@@ -193,7 +193,7 @@ class Browser:
         ready = self._devtools is not None and self._devtools.ready
         self._bad_starts = 0 if ready else self._bad_starts + 1
         if self._bad_starts >= _MAX_BAD_STARTS:
-            self._bad_starts, self._closed_until = 0, _now_ms() + _CLOSED_MS
+            self._bad_starts, self._closed_until = 0, monotonic_ms() + _CLOSED_MS
         self.close()
         for job in suspects:
             if job.alone or len(suspects) == 1:
@@ -202,7 +202,3 @@ class Browser:
             else:
                 job.repeat_alone()
                 self._waiting.append(job)
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

@@ -1,8 +1,8 @@
 """The directory of all hosts of a worker, active and parked, as columns of numbers: 43 bytes per
 host.
 
-With a folder the columns are in mapped files (`lycosa.frontier.hosts.mapped_arrays`) and leave
-memory after each pass over all hosts; they are a cache of the tables, built at each start.
+With a folder the columns are in mapped files (`MappedArrays`) and leave memory after each pass over
+all hosts; they are a cache of the tables, built at each start.
 
 A host keeps its slot; `pick` chooses the hosts to activate next. Of equally urgent hosts, those
 with adjacent rows in the tables are picked together, starting after the last picked one: a refill
@@ -12,15 +12,18 @@ algorithm of disk scheduling). Guarded by bench/large.py.
 
 from __future__ import annotations
 
+import mmap
+import tempfile
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from lycosa.frontier.hosts.mapped_arrays import MappedArrays
 from lycosa.frontier.rows.row_positions import places
+from lycosa.processes.platform import allocate
 
 Slots = npt.NDArray[np.int64]
 _Keys = npt.NDArray[np.uint64]
@@ -41,6 +44,44 @@ BEHIND_MS = _TIE_MS + 1_000
 """Offset of the due time that moves a host behind all that are due now."""
 
 _BLOCK = 128 * 1_024  # hosts that are compared at a time: a pick needs 5 MB
+
+_Number = TypeVar("_Number", bound=np.generic)
+
+
+class MappedArrays:
+    """Arrays by name, in mapped files that leave memory when they are not used.
+
+    Without a folder, or when its disk is full, they are in memory. The files are unlinked: they end
+    with the process, and no other process can open them. Released pages stay in the page cache
+    while it has space, and return by page faults.
+    """
+
+    def __init__(self, folder: str | None = None) -> None:
+        self._folder = folder
+        self._maps: dict[str, mmap.mmap] = {}
+
+    def zeros(self, name: str, kind: type[_Number], size: int) -> npt.NDArray[_Number]:
+        """Return a new array of at least one zero. An older one of this name remains, but its
+        memory is not released any more.
+        """
+        self._maps.pop(name, None)
+        if self._folder is None:
+            return np.zeros(size, kind)
+        length = size * np.dtype(kind).itemsize
+        try:
+            with tempfile.TemporaryFile(dir=self._folder) as file:
+                # a mapped hole that the disk cannot fill kills the process
+                allocate(file.fileno(), length)
+                mapped = mmap.mmap(file.fileno(), length)
+        except OSError:
+            return np.zeros(size, kind)
+        self._maps[name] = mapped
+        return np.frombuffer(mapped, kind)
+
+    def shed(self) -> None:
+        """Take the arrays out of the process's memory; nothing is lost."""
+        for mapped in self._maps.values():
+            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 class HostOrder(StrEnum):

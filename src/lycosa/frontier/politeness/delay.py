@@ -114,11 +114,7 @@ def reasons(
             (Reason.SLOW_DOWN, min(max(pace.delay_ms, courtesy, crawl_delay_ms) * slow_down, cap))
         )
     parts_ms = [(name, whole) for name, milliseconds in parts if (whole := round(milliseconds)) > 0]
-    return sorted(parts_ms, key=_longest_first) if len(parts_ms) > 1 else parts_ms
-
-
-def _longest_first(part: tuple[str, int]) -> int:
-    return -part[1]
+    return sorted(parts_ms, key=lambda part: -part[1]) if len(parts_ms) > 1 else parts_ms
 
 
 def pause_ms(delays: Sequence[tuple[str, int]]) -> int:

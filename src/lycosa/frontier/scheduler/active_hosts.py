@@ -32,7 +32,7 @@ class ActiveHosts:
         due_since: Callable[[UrlRow], int],
         row_of_collection: Callable[[UrlRow, str], UrlRow | None],
     ) -> None:
-        self._orders = dict(orders)
+        self.orders = dict(orders)
         self.due_since = due_since
         self._row_of_collection = row_of_collection
         self.queues: dict[int, HostQueue] = {}
@@ -45,17 +45,13 @@ class ActiveHosts:
         """Return the number of URLs in the heads."""
         return self._size
 
-    @property
-    def orders(self) -> Mapping[str, CollectionOrder]:
-        return self._orders
-
     def order(self, collection: str) -> CollectionOrder:
         """Return the order of a collection's URLs."""
-        return self._orders.get(collection) or _DEFAULT_ORDER
+        return self.orders.get(collection) or _DEFAULT_ORDER
 
     def reorder(self, collection: str, order: CollectionOrder) -> None:
         """Replace the order of a collection, for new heads."""
-        self._orders[collection] = order
+        self.orders[collection] = order
 
     def open(self, row: HostRow) -> HostQueue:
         """Return the queue of a host; a new one if the host was not active."""

@@ -17,11 +17,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from lycosa.core.host_row import HostRow
 from lycosa.core.records import UrlRow
-from lycosa.frontier.politeness.clocks import ClockRules, Clocks
-from lycosa.frontier.politeness.domain_clock import BUSY
-from lycosa.frontier.politeness.waiting_lines import WaitingLines
+from lycosa.frontier.politeness.clocks import BUSY, ClockRules, Clocks
 from lycosa.frontier.scheduler.active_hosts import ActiveHosts
-from lycosa.frontier.scheduler.host_schedule import HostSchedule
+from lycosa.frontier.scheduler.host_schedule import HostSchedule, WaitingLines
 from lycosa.frontier.scheduler.queue import CollectionOrder, HostQueue
 
 

@@ -21,7 +21,7 @@ import polars as pl
 
 from lycosa.core.clock import Clock
 from lycosa.core.records import UrlId, UrlRow
-from lycosa.frontier.politeness.domain_clock import BUSY
+from lycosa.frontier.politeness.clocks import BUSY
 from lycosa.frontier.rows.row_reader import HostRowReader, RowChoice
 from lycosa.frontier.scheduler.agenda import Agenda, Pending
 from lycosa.frontier.scheduler.frontier import Frontier
@@ -180,10 +180,15 @@ class Heads:
         urls_per_host = max(
             _MIN_URLS_PER_HOST, (self._waiting_urls - len(self._frontier)) // len(host_keys)
         )
-        pending = {key: self._pending_rows(key) for key in host_keys}
+        pending = {
+            key: {
+                (row.collection, row.operation, row.id.url_key): row
+                for row in self._pending.urls(key)
+            }
+            for key in host_keys
+        }
         kinds_by_place: dict[_Place, _Kinds] = {}
         more: dict[_Place, set[int]] = {}
-        further: dict[int, list[str]] = {}
         for key in host_keys:
             self._frontier.hosts[key].next_due_at = None
             for row in pending[key].values():
@@ -215,19 +220,10 @@ class Heads:
                                 for kind, number in numbers.items()
                                 if number >= max_rows // kinds
                             }
-                            further.setdefault(key, []).append(collection)
-        for place, place_kinds in kinds_by_place.items():
-            self._fill(place, place_kinds, urls_per_host, more.get(place, ()), now_ms)
-        for key in host_keys:
-            for collection in {*self._frontier.hosts[key].heads, *further.get(key, ())}:
-                if (key, collection) not in kinds_by_place:
-                    self._fill(
-                        (key, collection),
-                        {},
-                        urls_per_host,
-                        more.get((key, collection), ()),
-                        now_ms,
-                    )
+        heads = ((key, name) for key in host_keys for name in self._frontier.hosts[key].heads)
+        for place in dict.fromkeys([*kinds_by_place, *more, *heads]):
+            kinds_of_place = kinds_by_place.get(place, {})
+            self._fill(place, kinds_of_place, urls_per_host, more.get(place, ()), now_ms)
         if len(self._agenda.rules) > 1:
             self._share(host_keys, pending, horizon, now_ms)
 
@@ -377,12 +373,6 @@ class Heads:
     def _add(self, row: UrlRow, now_ms: int) -> None:
         wait = (self._agenda.due_at(row) or 0) - now_ms
         self._frontier.add(row, self._clock.monotonic_ms() + wait if wait > 0 else 0)
-
-    def _pending_rows(self, host_key: int) -> dict[tuple[str, str, int], UrlRow]:
-        return {
-            (row.collection, row.operation, row.id.url_key): row
-            for row in self._pending.urls(host_key)
-        }
 
     def _partitions(self, keys: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.uint16]]:
         return np.array([self._frontier.hosts[key].row.partition for key in keys], np.uint16)

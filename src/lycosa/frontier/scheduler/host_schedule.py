@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Mapping
-from itertools import count
+from itertools import chain, count, islice
 
-from lycosa.frontier.politeness.clocks import Clocks
-from lycosa.frontier.politeness.domain_clock import BUSY
-from lycosa.frontier.politeness.waiting_lines import WaitingLines
+from lycosa.frontier.politeness.clocks import BUSY, Clocks
 from lycosa.frontier.scheduler.queue import HostQueue
 from lycosa.frontier.scheduler.strategy import Rank
 
@@ -24,6 +22,62 @@ _MAX_STALE = 1_000
 
 _Entry = tuple[Rank, int, int, int]
 """In a heap of due hosts: the host's rank, its turn, the number of the entry, the host key."""
+
+
+class WaitingLines:
+    """A line for each address, or for each registrable domain. A host is in one line at most.
+
+    Only the first host of a line needs an entry in the schedule; otherwise all hosts of a large
+    domain would be tried each time the domain has a place.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[str, dict[int, None]] = {}
+        self._line_of: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        """Return how many hosts wait."""
+        return len(self._line_of)
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether a host waits in that queue."""
+        return name in self._lines
+
+    def join(self, host_key: int, name: str) -> None:
+        """Add a host to the end of the line; one that is in it already keeps its place."""
+        if self._line_of.get(host_key) != name:
+            self.leave(host_key)
+            self._lines.setdefault(name, {})[host_key] = None
+            self._line_of[host_key] = name
+
+    def leave(self, host_key: int) -> None:
+        """Remove a host from its line, if it is in one."""
+        name = self._line_of.pop(host_key, None)
+        if name is not None:
+            line = self._lines[name]
+            del line[host_key]
+            if not line:
+                del self._lines[name]
+
+    def first(self, name: str) -> int | None:
+        """Return the host that has waited longest; None: no host waits."""
+        line = self._lines.get(name)
+        return next(iter(line)) if line else None
+
+    def pop(self, name: str) -> int | None:
+        """Remove and return the first host; None: no host waits."""
+        first = self.first(name)
+        if first is not None:
+            self.leave(first)
+        return first
+
+    def cut(self, length: int) -> dict[str, list[int]]:
+        """Remove and return by line the hosts behind the first `length`, in their order."""
+        longer = {name: line for name, line in self._lines.items() if len(line) > length}
+        cut = {name: list(islice(line, length, None)) for name, line in longer.items()}
+        for host_key in chain.from_iterable(cut.values()):
+            self.leave(host_key)
+        return cut
 
 
 class HostSchedule:

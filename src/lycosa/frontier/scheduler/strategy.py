@@ -35,55 +35,34 @@ class Strategy:
     unvisited_first: bool = False
 
 
-def _by_depth(row: UrlRow) -> Rank:
-    return (row.depth,)
-
-
-def _by_depth_descending(row: UrlRow) -> Rank:
-    return (-row.depth,)
-
-
-def _by_priority(row: UrlRow) -> Rank:
-    return (-row.priority, row.depth)
-
-
-def _in_turn(host: HostRow, best: UrlRow) -> Rank:
-    return ()
-
-
-def _servers_first(host: HostRow, best: UrlRow) -> Rank:
-    return (host.visited > 0, host.last_visit_at)
-
-
-def _best_url_first(host: HostRow, best: UrlRow) -> Rank:
-    return (-best.priority,)
-
-
 STRATEGIES: dict[str, Strategy] = {
     strategy.name: strategy
     for strategy in (
         Strategy(
-            "breadth-first", _by_depth, (("depth", False), ("first_seen_at", False)), _in_turn
+            "breadth-first",
+            rank=lambda row: (row.depth,),
+            columns=(("depth", False), ("first_seen_at", False)),
+            host_rank=lambda host, best: (),
         ),
         Strategy(
             "depth-first",
-            _by_depth_descending,
-            (("depth", True), ("first_seen_at", True)),
-            _in_turn,
+            rank=lambda row: (-row.depth,),
+            columns=(("depth", True), ("first_seen_at", True)),
+            host_rank=lambda host, best: (),
             last_first=True,
         ),
         Strategy(
             "server-first",
-            _by_depth,
-            (("depth", False), ("first_seen_at", False)),
-            _servers_first,
+            rank=lambda row: (row.depth,),
+            columns=(("depth", False), ("first_seen_at", False)),
+            host_rank=lambda host, best: (host.visited > 0, host.last_visit_at),
             unvisited_first=True,
         ),
         Strategy(
             "best-first",
-            _by_priority,
-            (("priority", True), ("depth", False), ("first_seen_at", False)),
-            _best_url_first,
+            rank=lambda row: (-row.priority, row.depth),
+            columns=(("priority", True), ("depth", False), ("first_seen_at", False)),
+            host_rank=lambda host, best: (-best.priority,),
         ),
     )
 }

@@ -121,8 +121,8 @@ class Turnover:
         hosts of large domains, which are fetched from two at a time, would take all places.
         """
         hosts, lines = self._frontier.hosts, self._frontier.domain_lines
-        for domain in lines.longer_than(_LINE):
-            for place, key in enumerate(lines.cut(domain, _LINE), _LINE):
+        for domain, keys in lines.cut(_LINE).items():
+            for place, key in enumerate(keys, _LINE):
                 queue = hosts.get(key)
                 if queue is None or not queue.parked:
                     continue

@@ -7,12 +7,12 @@ before the fault is read.
 
 from __future__ import annotations
 
-import json
 import re
 from html import unescape
 from typing import Any, Final
 from urllib.parse import urljoin
 
+from lycosa.core.json_object import json_object
 from lycosa.core.patterns import lazy_pattern
 from lycosa.core.records import LinkKind
 from lycosa.page.feeds.xml_events import local_name, prefix_of, read_events
@@ -72,12 +72,8 @@ def read_json(data: bytes) -> PageParts:
 
 def load_json_feed(data: bytes) -> dict[str, Any] | None:
     """Parse JSON; None: it is no JSON Feed. Never raises."""
-    try:
-        document: Any = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    is_feed = isinstance(document, dict) and isinstance(document.get("items"), list)
-    return document if is_feed else None
+    document = json_object(data)
+    return document if isinstance(document.get("items"), list) else None
 
 
 def string_of(item: dict[str, Any], name: str) -> str:

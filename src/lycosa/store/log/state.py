@@ -108,15 +108,19 @@ class LogState:
         files = chain.from_iterable(self.files.get(name, ()) for name in tables)
         return any(file.entry > entry and file.rows for file in files)
 
-    def catch_up(self) -> None:
-        """Refresh; restart from the newest snapshot if unread entries were deleted."""
+    def catch_up(self) -> list[Entry]:
+        """Refresh; restart from the newest snapshot if unread entries were deleted.
+
+        Return the entries that were read.
+        """
         try:
-            self.refresh()
+            return self.refresh()
         except EntriesGone:
             new = LogState(self.log)
-            new.refresh()
+            entries = new.refresh()
             for each in fields(self):
                 setattr(self, each.name, getattr(new, each.name))
+            return entries
 
     def apply(self, entry: Entry) -> None:
         """Apply the entry after `head`."""

@@ -11,15 +11,14 @@ entry. `Storage.folders` publishes whole folders, such as generations of the ind
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import re
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, Protocol
 
 from lycosa.core.errors import UsageError
+from lycosa.core.json_object import json_object
 from lycosa.store.storage.files import DataFiles, PublishedFolders
 from lycosa.store.storage.local import LocalStorage
 
@@ -140,10 +139,7 @@ def json_documents(storage: Storage, folder: str) -> Iterator[tuple[str, dict[st
     for file in storage.names(folder):
         content = storage.read(f"{folder}/{file}") if file.endswith(".json") else None
         if content is not None:
-            document: object = None
-            with suppress(ValueError, RecursionError):
-                document = json.loads(content)
-            yield file.removesuffix(".json"), document if isinstance(document, dict) else {}
+            yield file.removesuffix(".json"), json_object(content)
 
 
 def open_storage(location: str) -> Storage:

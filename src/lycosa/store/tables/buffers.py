@@ -53,16 +53,12 @@ class TableBuffer:
         self._pending_limit = _PENDING_ROWS.get(name, _DEFAULT_PENDING_ROWS)
         self._frames: list[pl.DataFrame] = []
         self._packed_rows = 0
-        self._packed_bytes = 0
+        self.bytes = 0
+        """The estimated size of the packed rows; the last few hundred rows are not included."""
 
     @property
     def rows(self) -> int:
         return self._packed_rows + len(self._pending)
-
-    @property
-    def bytes(self) -> int:
-        """The estimated size of the packed rows; the last few hundred rows are not included."""
-        return self._packed_bytes
 
     def add(self, row: Row, characters: int = 0) -> None:
         """Add a row in the order of the table's columns (`lycosa.store.tables.rows`).
@@ -107,7 +103,7 @@ class TableBuffer:
     def _add_frame(self, frame: pl.DataFrame) -> None:
         self._frames.append(frame)
         self._packed_rows += frame.height
-        self._packed_bytes += int(frame.estimated_size())
+        self.bytes += int(frame.estimated_size())
 
 
 class LinksBuffer(TableBuffer):

@@ -1,12 +1,20 @@
-"""A map of tens of millions of 64-bit keys to 16 bits, with little memory.
+"""The known URLs of a collection and their depths, with little memory.
 
-It has a sorted file with 8 bytes per key, and newer keys (`lycosa.frontier.seen.packed_keys`),
-which are merged into a new file when there are many. The file is split by the top 16 bits of the
-key, and the start of each part is in memory (0.5 MB). A look-up reads one part (about 150 of 10 M
-keys) and bisects it. It uses `pread` instead of a mapping: pages of a mapped file count as memory
-of the process, 64 KB around each look-up. Guarded by bench/large.py.
+`SeenUrls` is a map of URLs to depths. The key of a URL has 64 bits. It is stored with eight bits of
+its host's key. They detect an equal key of another host's URL in 255 of 256 cases: that URL is
+refused and counted, not treated as seen. A URL added since the last merge has 32 bits of its text
+as well. Among 10 M URLs any two have equal keys with a chance of 3 in a million.
 
-The unlinked file ends with the process. It is a cache of the tables, built from them at each start.
+`SortedKeys` is its map of tens of millions of 64-bit keys to 16 bits. It has a sorted file with 8
+bytes per key, and newer keys (`PackedKeys`), which are merged into a new file when there are many.
+The file is split by the top 16 bits of the key, and the start of each part is in memory (0.5 MB). A
+look-up reads one part (about 150 of 10 M keys) and bisects it. It uses `pread` instead of a
+mapping: pages of a mapped file count as memory of the process, 64 KB around each look-up. The
+unlinked file ends with the process. It is a cache of the tables, built from them at each start.
+
+`PackedKeys` is a map of some hundred thousand recent keys, with 16 bytes per key. A dict takes 110
+bytes a key. Here only the latest keys are in a dict; the others are sorted, with a table of bytes
+that excludes nearly every absent key without a search. Guarded by bench/large.py.
 """
 
 from __future__ import annotations
@@ -18,11 +26,13 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
-from lycosa.frontier.seen.packed_keys import PackedKeys
+from lycosa.core.records import UrlId
 
 KeyArray = npt.NDArray[np.uint64]
 PayloadArray = npt.NDArray[np.uint16]
@@ -40,6 +50,93 @@ _PARTS = 1 << (64 - _LOW_BITS)
 _CHUNK = 128 * 1024  # words in memory at once when many are read
 _SPILL_BITS = 6  # top bits by which loaded keys are partitioned
 _SPILLED = np.dtype([("key", np.uint64), ("payload", np.uint16)])
+
+_DEEP = 255  # depths from here on are in a dict
+_DEPTH_BITS = 8
+_STORED_BITS = 16  # depth and host; above them the text's
+
+PACK_AT = 16_384
+# top bits of the keys; with 100,000 keys, a tenth of the absent ones needs a binary search
+_TABLE_BITS = 20
+
+
+class SeenUrls:
+    """The known URLs of one collection: 8 bytes of disk each in `folder`, and little memory.
+    Without a folder all in memory.
+
+    They are in a `SortedKeys`.
+    """
+
+    def __init__(self, folder: str | None = None, merge_at: int = FOLD_AT) -> None:
+        self._keys = SortedKeys(folder, merge_at)
+        self._deep: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def close(self) -> None:
+        """Close the file, as deleting the object does.
+
+        The object is unusable afterwards.
+        """
+        self._keys.close()
+
+    def depth(self, identity: UrlId) -> int | None:
+        """Return the minimum depth of a known URL, or None.
+
+        Raises:
+            KeyError: another URL has this key.
+        """
+        payload = self._keys.get(identity.url_key)
+        if payload is None:
+            return None
+        text = payload >> _STORED_BITS
+        if payload >> _DEPTH_BITS & 0xFF != identity.host_key & 0xFF or (
+            text and text != _text(identity.url)
+        ):
+            raise KeyError(identity.url)
+        depth = payload & 0xFF
+        return depth if depth < _DEEP else self._deep[identity.url_key]
+
+    def put(self, identity: UrlId, depth: int, *, new: bool = False) -> None:
+        """Add a URL, or set the depth of a known one. `new`: `depth` returned None for it."""
+        payload = (
+            _text(identity.url) << _STORED_BITS
+            | (identity.host_key & 0xFF) << _DEPTH_BITS
+            | min(depth, _DEEP)
+        )
+        (self._keys.add if new else self._keys.put)(identity.url_key, payload)
+        if depth >= _DEEP:
+            self._deep[identity.url_key] = depth
+
+    def load(self, frames: Iterable[pl.DataFrame]) -> None:
+        """Replace all URLs by those of frames with columns url_key, host_key, depth; one row per
+        URL.
+
+        One frame is in memory at a time; pass frames of about 300,000 rows.
+
+        Raises:
+            OSError: the folder cannot be written to; nothing has changed.
+        """
+        deep: dict[int, int] = {}
+
+        def batches() -> Iterable[tuple[KeyArray, PayloadArray]]:
+            for frame in frames:
+                depths = frame["depth"].to_numpy()
+                for row in np.flatnonzero(depths >= _DEEP).tolist():
+                    deep[frame["url_key"][row]] = int(depths[row])
+                checks = (frame["host_key"].to_numpy() & np.uint64(0xFF)).astype(np.uint16)
+                yield (
+                    frame["url_key"].to_numpy(),
+                    checks << _DEPTH_BITS | np.minimum(depths, _DEEP).astype(np.uint16),
+                )
+
+        self._keys.load(batches())
+        self._deep = deep
+
+
+def _text(url: str) -> int:
+    return crc32(url.encode()) or 1  # 0: unknown
 
 
 class SortedKeys:
@@ -244,3 +341,67 @@ def _sorted_parts(spills: Mapping[int, BinaryIO]) -> Iterator[tuple[KeyArray, Ke
         if not first.all():
             order = np.argsort(unsorted, kind="stable")
         yield keys[first], _words(keys[first], rows["payload"][order][first])
+
+
+class PackedKeys:
+    """uint64 key -> payload of up to 64 bits. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._dict: dict[int, int] = {}
+        self._keys = array("Q")  # sorted
+        self._payloads = array("Q")  # of them
+        # whether `_keys` may contain a key, by its top bits; empty without keys
+        self._table = bytearray()
+
+    def __len__(self) -> int:
+        return len(self._keys) + len(self._dict)
+
+    def get(self, key: int) -> int | None:
+        """Return the payload of a key, or None. Hot path."""
+        payload = self._dict.get(key)
+        if payload is None and self._table and self._table[key >> (64 - _TABLE_BITS)]:
+            place = bisect_left(self._keys, key)
+            if place < len(self._keys) and self._keys[place] == key:
+                return self._payloads[place]
+        return payload
+
+    def put(self, key: int, payload: int) -> None:
+        """Set the payload of a key."""
+        if self._table and self._table[key >> (64 - _TABLE_BITS)]:
+            place = bisect_left(self._keys, key)
+            if place < len(self._keys) and self._keys[place] == key:
+                self._payloads[place] = payload
+                return
+        self._dict[key] = payload
+        if len(self._dict) >= PACK_AT:
+            self._pack()
+
+    def sorted(self) -> tuple[KeyArray, KeyArray]:
+        """Return all keys in order, and their payloads; valid until the next `put`."""
+        self._pack()
+        return np.frombuffer(self._keys, np.uint64), np.frombuffer(self._payloads, np.uint64)
+
+    def _pack(self) -> None:
+        if not self._dict:
+            return
+        count = len(self._dict)
+        keys = np.concatenate(
+            [np.frombuffer(self._keys, np.uint64), np.fromiter(self._dict, np.uint64, count)]
+        )
+        payloads = np.concatenate(
+            [
+                np.frombuffer(self._payloads, np.uint64),
+                np.fromiter(self._dict.values(), np.uint64, count),
+            ]
+        )
+        if not self._table:
+            self._table = bytearray(1 << _TABLE_BITS)
+        np.frombuffer(self._table, np.uint8)[
+            (keys[-count:] >> np.uint64(64 - _TABLE_BITS)).astype(np.int64)
+        ] = 1
+        order = np.argsort(keys)
+        self._keys, self._payloads = (
+            array("Q", keys[order].tobytes()),
+            array("Q", payloads[order].tobytes()),
+        )
+        self._dict = {}
