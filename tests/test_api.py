@@ -240,6 +240,18 @@ def test_pages_are_iterated_and_converted(root: Path) -> None:
     assert list(Workspace(root).pages(site="elsewhere.example")) == []
 
 
+def test_pages_of_a_site_are_those_of_its_port_and_path(root: Path, site: str) -> None:
+    workspace = Workspace(root)
+    host = site.split("/")[2]
+    for sites, pages in [
+        ((site, host, host.partition(":")[0]), 2),
+        (("127.0.4.3:9", f"{site}no/such/"), 0),
+    ]:
+        for name in sites:
+            assert len(list(workspace.pages(site=name))) == pages
+            assert workspace.pages(site=name).arrow().num_rows == pages
+
+
 def test_methods_have_types_and_documentation() -> None:
     for name, method in inspect.getmembers(Workspace, inspect.isfunction):
         if not name.startswith("_"):

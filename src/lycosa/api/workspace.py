@@ -132,7 +132,10 @@ class Workspace(CheckedCalls):
         return LiveTables(Store.open(self.root)).scan(name)
 
     def pages(self, *, collection: str = "", language: str = "", site: str = "") -> PageTable:
-        """Return the stored pages: iterate over them, or call `arrow()` or `polars()`."""
+        """Return the stored pages: iterate over them, or call `arrow()` or `polars()`.
+
+        `site`: only pages of this host (and port), or below the last slash of this URL.
+        """
         from lycosa.commands.inspection.pages import PageTable
         from lycosa.commands.inspection.search import language_filter
         from lycosa.crawl.session.planning import require_collection
