@@ -9,9 +9,10 @@ import pickle
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -464,6 +465,39 @@ def test_an_error_of_a_callback_ends_the_crawl(site: str, tmp_path: Path) -> Non
     with pytest.raises(ValueError, match="a callback failed"):
         list(ws.crawl_iter(site, delay=0, on_page=fail))
     assert ws.crawl(site, delay=0).replayed > 0
+
+
+@pytest.fixture
+def kolkata_time() -> Iterator[None]:
+    """The local time of the process is that of Kolkata."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "Asia/Kolkata")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("kolkata_time")
+def test_periods_of_all_methods_are_dates_or_times(root: Path, tmp_path: Path) -> None:
+    ws = Workspace(root)
+    at = next(iter(ws.pages())).fetched_at.replace(tzinfo=None)
+    captures = ws.export.warc(tmp_path / "all").captures
+    for number, (since, everything) in enumerate(
+        [
+            (at.date(), True),
+            (at - timedelta(minutes=5), True),
+            ((at - timedelta(minutes=5)).replace(tzinfo=UTC).astimezone(EAST), True),
+            (at + timedelta(minutes=5), False),
+            ((at + timedelta(minutes=5)).replace(tzinfo=UTC).astimezone(EAST), False),
+            (at.date() + timedelta(days=1), False),
+        ]
+    ):
+        pages = 2 * everything
+        assert ws.statistics.terms(since=since).pages == pages
+        assert ws.archive.reparse(since=since).pages == pages
+        exported = ws.export.warc(tmp_path / f"{number}", since=since)
+        assert exported.captures == captures * everything
+    assert ws.statistics.terms(until=at.date()).pages == 0
 
 
 def test_a_workspace_is_pickled_after_a_search(root: Path) -> None:
