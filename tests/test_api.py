@@ -374,6 +374,8 @@ def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
         lambda ws: ws.maintenance.duplicates(-1),
         lambda ws: ws.maintenance.exclude(None),
         lambda ws: ws.archive.import_files("pages.warc", collection=""),
+        lambda ws: ws.archive.import_files(),
+        lambda ws: ws.search("moths", across=["de", "zz"]),
         lambda ws: ws.export.wacz(""),
         lambda ws: ws.export.bulk("quickwit", "http://127.0.0.1:1", BulkOptions("i", "pages")),  # type: ignore[arg-type]
     ],
@@ -397,6 +399,7 @@ def test_wrong_parameters_are_usage_errors(root: Path, call: Callable[[Any], obj
         (lambda ws: ws.export.jsonl("out.jsonl"), "output: 'out.jsonl' is not a file that is open"),
         (lambda ws: ws.export.chunks("out", "jsonl"), "options: 'jsonl' is not of type ChunkOptions"),
         (lambda ws: ws.export.library("xml", "out", options=LibraryOptions(max_size=3)), "options.max_size: 3 is not text"),  # type: ignore[arg-type]
+        (lambda ws: ws.monitors.add("http://a.example/", evry="1m"), "unknown setting 'evry'; did you mean 'every'"),
         (lambda ws: ws.crawl(on_page=3), "on_page: 3 is not a function"),
         (lambda ws: ws.fetch(b"http://127.0.0.1/"), "url: b'http://127.0.0.1/' is not text"),
         (lambda ws: ws.sites.audit("127.0.4.3", slow=[]), "slow: [] is not a duration: seconds, a"),

@@ -188,6 +188,7 @@ def test_api_counts_explains_and_sorts(client: Client) -> None:
     dates = [hit["published_at"] or hit["fetched_at"] for hit in newest]
     assert dates == sorted(dates, reverse=True)
     assert client.get("/api/v1/search", params={"q": "spider", "sort": "size"}).status_code == 422
+    assert client.get("/api/v1/search", params={"q": "x", "across": "de,zz"}).status_code == 422
 
 
 def test_facets_of_the_page_link_to_filtered_results(client: Client) -> None:

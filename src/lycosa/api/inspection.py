@@ -112,7 +112,8 @@ class ArchivedVersions(Part):
         """Parse archived pages again.
 
         `since`: only pages fetched since a day or time, UTC without a zone, or milliseconds since
-        1970 UTC. `fields_only`: only extract items; `report` gets a line for each value that does not fit.
+        1970 UTC. `fields_only`: only extract items; `report` gets a line for each value that does
+        not fit.
         """
         from lycosa.commands.crawling.reparse import reparse_workspace
 
