@@ -421,6 +421,15 @@ def test_openapi_describes_the_api(client: Client) -> None:
         "from",
         "translate",
     }
+    assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+    protected = {
+        path
+        for path, methods in document["paths"].items()
+        for operation in methods.values()
+        if operation.get("security") == [{"token": []}]
+    }
+    assert {"/api/v1/urls", "/api/v1/matches", "/api/v1/hunts"} <= protected
+    assert "/api/v1/search" not in protected
 
 
 @pytest.mark.proves("access-loopback")

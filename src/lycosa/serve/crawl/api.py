@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from lycosa.commands.crawl_models import AddedUrls
 from lycosa.commands.crawling.submissions import submit_urls
@@ -20,6 +20,7 @@ from lycosa.crawl.session.pausing import set_paused
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.services import WRITER, ServicesDep, Writer
 from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
+from lycosa.serve.web.request_bodies import JsonBody
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_URLS = 1_000
@@ -28,7 +29,7 @@ CollectionName = Annotated[str, Path(description="Name of the collection.")]
 Url = Annotated[str, Field(min_length=1, max_length=MAX_URL_LENGTH)]
 
 
-class NewUrls(BaseModel):
+class NewUrls(JsonBody):
     """URLs for the crawl. Either all are accepted or none."""
 
     urls: list[Url] = Field(
@@ -41,7 +42,7 @@ class NewUrls(BaseModel):
     )
 
 
-class NewExclusion(BaseModel):
+class NewExclusion(JsonBody):
     """Rules for URLs to exclude."""
 
     rules: list[Url] = Field(

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 from starlette.responses import Response, StreamingResponse
 
 from lycosa.commands.crawl_models import HuntHit
@@ -27,6 +27,7 @@ from lycosa.serve.web.problems import (
     error_responses,
     problem_response,
 )
+from lycosa.serve.web.request_bodies import JsonBody
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_MS = 3_600_000
@@ -36,10 +37,8 @@ _LOOK_S = 0.05
 _ALIVE_EVERY_S = 15.0  # a comment that keeps proxies from closing the connection
 
 
-class HuntParameters(BaseModel):
+class HuntParameters(JsonBody):
     """Query, seeds and limits of a hunt."""
-
-    model_config = ConfigDict(extra="forbid")
 
     query: str = Field(
         min_length=1, max_length=2_000, description="Query, in the query language of the search."

@@ -9,7 +9,7 @@ from datetime import date, datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 
@@ -20,6 +20,7 @@ from lycosa.core.dataclass import dataclass, doc, with_list_part
 from lycosa.serve.library.library import COLLECTION, LANGUAGE, Library, LibraryFile
 from lycosa.serve.services import WRITER, ServicesDep
 from lycosa.serve.web.problems import ERRORS, NOT_FOUND, WRITE_ERRORS, error_responses
+from lycosa.serve.web.request_bodies import JsonBody
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_ENTRIES = 1_000  # entries of a list in one response
@@ -78,7 +79,7 @@ class Documents:
     documents: list[DocumentLine]
 
 
-class FilesRequest(BaseModel):
+class FilesRequest(JsonBody):
     """Files of a day to create."""
 
     lang: str = Field(pattern=LANGUAGE, description="ISO 639 code; `und`: unknown.")

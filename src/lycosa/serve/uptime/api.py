@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from lycosa.config.monitor import Monitor
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.services import READER, WRITER, ServicesDep
 from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
+from lycosa.serve.web.request_bodies import JsonBody
 from lycosa.uptime.monitors import MonitorInfo, add_monitor, remove_monitor
 from lycosa.uptime.outages import Outage
 from lycosa.uptime.report import UptimeReport, report_host, report_monitors, report_outages
@@ -36,7 +37,7 @@ def _setting(name: str, **limits: Any) -> Any:
     return Field(None, description=Monitor.model_fields[name].description, **limits)
 
 
-class NewMonitor(BaseModel):
+class NewMonitor(JsonBody):
     """A URL to monitor. Omitted fields have the defaults of `[[monitor]]`."""
 
     url: str = Field(max_length=MAX_URL_LENGTH, description="URL to check.")

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from lycosa.commands.feature_models import MatchList
@@ -26,6 +26,7 @@ from lycosa.serve.web.problems import (
     error_responses,
     problem_response,
 )
+from lycosa.serve.web.request_bodies import JsonBody
 from lycosa.url.normalise import MAX_URL_LENGTH
 from lycosa.watch.watches import (
     WatchInfo,
@@ -43,7 +44,7 @@ Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_LENGTH)]
 Target = Annotated[str, Field(max_length=4_000, pattern=r"^webhook \S+$")]
 
 
-class NewWatch(BaseModel):
+class NewWatch(JsonBody):
     """Text patterns to match against every page fetched from now on."""
 
     texts: list[Text] = Field(
