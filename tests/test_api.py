@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import inspect
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -19,7 +21,7 @@ from typing import Any
 import pytest
 
 from lycosa import LycosaError, Workspace
-from lycosa.api.checked_calls import _KINDS, _types_of
+from lycosa.api.checked_calls import _KINDS, CheckedCalls, _types_of
 from lycosa.api.exports import Exports
 from lycosa.api.groups import Part
 from lycosa.api.inspection import Texts, WorkspaceStatistics
@@ -501,6 +503,29 @@ def test_periods_of_all_methods_are_dates_or_times(root: Path, tmp_path: Path) -
         exported = ws.export.warc(tmp_path / f"{number}", since=since)
         assert exported.captures == captures * everything
     assert ws.statistics.terms(until=at.date()).pages == 0
+
+
+class _Failing(CheckedCalls):
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def write(self, number: int, path: str | None) -> None:
+        raise OSError(number, os.strerror(number), path)
+
+
+@pytest.mark.parametrize("name", ["w", "w/run/owner.lock", ""])
+def test_errors_of_the_system_in_a_workspace_are_work_errors(tmp_path: Path, name: str) -> None:
+    path = str(tmp_path / name)
+    for number in (errno.EROFS, errno.ENOSPC, errno.EACCES):
+        with pytest.raises(WorkError, match=f"{re.escape(path)}: {os.strerror(number)}"):
+            _Failing(tmp_path / "w").write(number, path)
+
+
+@pytest.mark.parametrize("name", ["w2", "x/y", None])
+def test_errors_of_the_system_elsewhere_are_not_changed(tmp_path: Path, name: str | None) -> None:
+    with pytest.raises(OSError, match="No space left") as caught:
+        _Failing(tmp_path / "w").write(errno.ENOSPC, name and str(tmp_path / name))
+    assert not isinstance(caught.value, LycosaError)
 
 
 def test_a_workspace_is_pickled_after_a_search(root: Path) -> None:
