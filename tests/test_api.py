@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import inspect
 import json
+import os
 import pickle
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lycosa import LycosaError, Workspace
-from lycosa.api.checked_calls import _KINDS, _types_of
+from lycosa.api.checked_calls import _KINDS, CheckedCalls, _types_of
 from lycosa.api.exports import Exports
 from lycosa.api.groups import Part
 from lycosa.api.inspection import Texts, WorkspaceStatistics
@@ -240,6 +243,18 @@ def test_pages_are_iterated_and_converted(root: Path) -> None:
     assert list(Workspace(root).pages(site="elsewhere.example")) == []
 
 
+def test_pages_of_a_site_are_those_of_its_port_and_path(root: Path, site: str) -> None:
+    workspace = Workspace(root)
+    host = site.split("/")[2]
+    for sites, pages in [
+        ((site, host, host.partition(":")[0]), 2),
+        (("127.0.4.3:9", f"{site}no/such/"), 0),
+    ]:
+        for name in sites:
+            assert len(list(workspace.pages(site=name))) == pages
+            assert workspace.pages(site=name).arrow().num_rows == pages
+
+
 def test_methods_have_types_and_documentation() -> None:
     for name, method in inspect.getmembers(Workspace, inspect.isfunction):
         if not name.startswith("_"):
@@ -361,6 +376,8 @@ def test_invalid_calls_raise_errors_and_create_no_files(tmp_path: Path) -> None:
         lambda ws: ws.maintenance.duplicates(-1),
         lambda ws: ws.maintenance.exclude(None),
         lambda ws: ws.archive.import_files("pages.warc", collection=""),
+        lambda ws: ws.archive.import_files(),
+        lambda ws: ws.search("moths", across=["de", "zz"]),
         lambda ws: ws.export.wacz(""),
         lambda ws: ws.export.bulk("quickwit", "http://127.0.0.1:1", BulkOptions("i", "pages")),  # type: ignore[arg-type]
     ],
@@ -384,6 +401,7 @@ def test_wrong_parameters_are_usage_errors(root: Path, call: Callable[[Any], obj
         (lambda ws: ws.export.jsonl("out.jsonl"), "output: 'out.jsonl' is not a file that is open"),
         (lambda ws: ws.export.chunks("out", "jsonl"), "options: 'jsonl' is not of type ChunkOptions"),
         (lambda ws: ws.export.library("xml", "out", options=LibraryOptions(max_size=3)), "options.max_size: 3 is not text"),  # type: ignore[arg-type]
+        (lambda ws: ws.monitors.add("http://a.example/", evry="1m"), "unknown setting 'evry'; did you mean 'every'"),
         (lambda ws: ws.crawl(on_page=3), "on_page: 3 is not a function"),
         (lambda ws: ws.fetch(b"http://127.0.0.1/"), "url: b'http://127.0.0.1/' is not text"),
         (lambda ws: ws.sites.audit("127.0.4.3", slow=[]), "slow: [] is not a duration: seconds, a"),
@@ -452,6 +470,62 @@ def test_an_error_of_a_callback_ends_the_crawl(site: str, tmp_path: Path) -> Non
     with pytest.raises(ValueError, match="a callback failed"):
         list(ws.crawl_iter(site, delay=0, on_page=fail))
     assert ws.crawl(site, delay=0).replayed > 0
+
+
+@pytest.fixture
+def kolkata_time() -> Iterator[None]:
+    """The local time of the process is that of Kolkata."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "Asia/Kolkata")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("kolkata_time")
+def test_periods_of_all_methods_are_dates_or_times(root: Path, tmp_path: Path) -> None:
+    ws = Workspace(root)
+    at = next(iter(ws.pages())).fetched_at.replace(tzinfo=None)
+    captures = ws.export.warc(tmp_path / "all").captures
+    for number, (since, everything) in enumerate(
+        [
+            (at.date(), True),
+            (at - timedelta(minutes=5), True),
+            ((at - timedelta(minutes=5)).replace(tzinfo=UTC).astimezone(EAST), True),
+            (at + timedelta(minutes=5), False),
+            ((at + timedelta(minutes=5)).replace(tzinfo=UTC).astimezone(EAST), False),
+            (at.date() + timedelta(days=1), False),
+        ]
+    ):
+        pages = 2 * everything
+        assert ws.statistics.terms(since=since).pages == pages
+        assert ws.archive.reparse(since=since).pages == pages
+        exported = ws.export.warc(tmp_path / f"{number}", since=since)
+        assert exported.captures == captures * everything
+    assert ws.statistics.terms(until=at.date()).pages == 0
+
+
+class _Failing(CheckedCalls):
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def write(self, number: int, path: str | None) -> None:
+        raise OSError(number, os.strerror(number), path)
+
+
+@pytest.mark.parametrize("name", ["w", "w/run/owner.lock", ""])
+def test_errors_of_the_system_in_a_workspace_are_work_errors(tmp_path: Path, name: str) -> None:
+    path = str(tmp_path / name)
+    for number in (errno.EROFS, errno.ENOSPC, errno.EACCES):
+        with pytest.raises(WorkError, match=f"{re.escape(path)}: {os.strerror(number)}"):
+            _Failing(tmp_path / "w").write(number, path)
+
+
+@pytest.mark.parametrize("name", ["w2", "x/y", None])
+def test_errors_of_the_system_elsewhere_are_not_changed(tmp_path: Path, name: str | None) -> None:
+    with pytest.raises(OSError, match="No space left") as caught:
+        _Failing(tmp_path / "w").write(errno.ENOSPC, name and str(tmp_path / name))
+    assert not isinstance(caught.value, LycosaError)
 
 
 def test_a_workspace_is_pickled_after_a_search(root: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lycosa.cli import main
-from tests.cli.conftest import LYCOSA, NO_DELAY, Lycosa
+from tests.cli.conftest import LYCOSA, NO_DELAY, Lycosa, run_here
 from tests.servers.hostile import HostileServer
 
 
@@ -54,6 +54,16 @@ def test_seed_file_with_comments_and_urls_without_scheme(
     options = ("--seeds", str(seeds), "--depth", "0", "--json", "--delay", "0")
     outcome = lycosa("-w", str(tmp_path / "w"), "crawl", *options)
     assert outcome.json["pages"] == 1
+
+
+def test_urls_are_read_from_standard_input(site: str, tmp_path: Path) -> None:
+    options = ("--seeds", "-", "-w", str(tmp_path / "w"))
+    seeds = f"\ufeff# seeds\r\n{site}/eyes.html\r\n"
+    crawled = run_here("crawl", *options, "--depth", "0", "--json", "--delay", "0", text=seeds)
+    assert crawled.json["pages"] == 1
+    run_here("add", *options, f"{site}/", text=seeds).expect(0, "2 URLs submitted")
+    run_here("add", *options, text="# nothing\n").expect(2, err=("there is no URL in it",))
+    run_here("crawl", *options, text=f"{site}/\na b\n").expect(2, err=("standard input, line 2",))
 
 
 def test_search_prints_results_and_their_number(

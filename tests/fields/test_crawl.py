@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from lycosa.commands.crawling.reparse import reparse_workspace
 from lycosa.commands.demo.demo import DemoWeb
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Config
-from lycosa.core.errors import UsageError
+from lycosa.core.errors import UsageError, WorkError
 from lycosa.export.archives.collection_copy import copy_collection
 from lycosa.fields.export import ItemSelection, export_items
 from lycosa.store.compaction.compact import compact
@@ -262,6 +263,24 @@ def test_exports_have_typed_columns(crawled: Crawled, tmp_path: Path) -> None:
     assert export_items(workspace, str(tmp_path / "x.jsonl"), everything).items == 2
     lines = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]
     assert sorted(line["valid"] for line in lines) == [False, True]
+
+
+@pytest.mark.parametrize("end", ["jsonl", "csv", "parquet"])
+def test_a_file_that_cannot_be_written_is_an_error(
+    crawled: Crawled, tmp_path: Path, end: str
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(WorkError, match=f"x.{end} cannot be written: File too large"):
+            export_items(
+                Workspace.open(str(crawled.root)),
+                str(tmp_path / f"x.{end}"),
+                ItemSelection("product", invalid=True),
+            )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not list(tmp_path.glob("x.*"))
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,23 @@ def test_a_plugin_that_cannot_be_loaded_is_named(tmp_path: Path, example: Path) 
     assert "no_such_package" in answer.stderr
 
 
+def test_two_packages_may_name_their_plugins_alike(tmp_path: Path, example: Path) -> None:
+    both = tmp_path / "site"
+    shutil.copytree(example, both)
+    other = both / "other-1.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1\n")
+    (other / "entry_points.txt").write_text("[lycosa]\nreading-time = other\n")
+    command = 'app.command("other")(lambda: print("of another"))'
+    (both / "other.py").write_text(
+        f"from lycosa.hooks import hook\n\n@hook\ndef add_commands(app):\n    {command}\n"
+    )
+    listed = _run(tmp_path, "--help", path=both)
+    assert "longest" in listed.stdout, listed.stderr
+    answer = _run(tmp_path, "other", path=both)
+    assert answer.stdout == "of another\n", answer.stderr
+
+
 @pytest.mark.parametrize("features", _FEATURES, ids=" ".join)
 def test_the_core_works_without_each_feature(
     features: tuple[str, ...], serve: ServeWeb, tmp_path: Path

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,6 +35,41 @@ def test_an_unknown_argument_is_refused_at_registration() -> None:
 
     with pytest.raises(UsageError, match=r"(?s)plug-in wrong: .*address"):
         Plugins([("wrong", SimpleNamespace(admit_url=hook(admit_url)))])
+
+
+class _Hooks:
+    @hook
+    def index_text(self) -> None:
+        """Do nothing."""
+
+
+_HOOKS = _Hooks()
+
+
+@pytest.mark.parametrize(
+    ("plugin", "message"),
+    [
+        (SimpleNamespace(admit_url=hook(cache(lambda url: None))), "admit_url is not a function"),
+        (SimpleNamespace(admit_url=lambda url: None), "admit_url is not a function"),
+        (SimpleNamespace(helper=lambda url: None), "it has no function with the decorator"),
+        (None, "it has no function with the decorator"),
+        (_Hooks, "it is a class"),
+        (_HOOKS, "it is also the plug-in first"),
+    ],
+)
+def test_a_plugin_whose_hooks_could_not_be_called_is_refused(plugin: object, message: str) -> None:
+    with pytest.raises(UsageError, match=f"plug-in wrong: {message}"):
+        Plugins([("first", _HOOKS), ("wrong", plugin)])
+
+
+def test_a_plugin_that_exits_is_switched_off(capsys: pytest.CaptureFixture[str]) -> None:
+    def commit_done() -> None:
+        sys.exit(3)
+
+    Plugins([("wrong", SimpleNamespace(commit_done=hook(commit_done)))]).call("commit_done")
+    assert "plug-in wrong is switched off: commit_done raised SystemExit: 3" in (
+        capsys.readouterr().err
+    )
 
 
 @pytest.mark.proves("isolation-plugins")
@@ -147,6 +184,7 @@ class _Wrong:
         ("index_text", {"url": "", "title": "", "text": ""}, "\ud800"),
         ("index_text", {"url": "", "title": "", "text": ""}, 7),
         ("report_rendered", {"site": "", "report": None}, {"a": [7]}),
+        ("report_rendered", {"site": "", "report": None}, {"a": "one text"}),
     ],
 )
 def test_a_plugin_that_returns_a_wrong_value_is_switched_off(

@@ -188,6 +188,7 @@ def test_api_counts_explains_and_sorts(client: Client) -> None:
     dates = [hit["published_at"] or hit["fetched_at"] for hit in newest]
     assert dates == sorted(dates, reverse=True)
     assert client.get("/api/v1/search", params={"q": "spider", "sort": "size"}).status_code == 422
+    assert client.get("/api/v1/search", params={"q": "x", "across": "de,zz"}).status_code == 422
 
 
 def test_facets_of_the_page_link_to_filtered_results(client: Client) -> None:
@@ -420,6 +421,15 @@ def test_openapi_describes_the_api(client: Client) -> None:
         "from",
         "translate",
     }
+    assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+    protected = {
+        path
+        for path, methods in document["paths"].items()
+        for operation in methods.values()
+        if operation.get("security") == [{"token": []}]
+    }
+    assert {"/api/v1/urls", "/api/v1/matches", "/api/v1/hunts"} <= protected
+    assert "/api/v1/search" not in protected
 
 
 @pytest.mark.proves("access-loopback")

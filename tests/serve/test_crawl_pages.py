@@ -113,6 +113,13 @@ def test_adding_urls_requires_a_token_and_obeys_the_scope(
         "application/problem+json",
     )
     assert writer.send("POST", "/api/v1/urls", '{"urls": []}', with_token).status_code == 422
+    mistyped = body.replace("}", ', "colection": "x"}')
+    for wrong, headers, fault in (
+        (mistyped, with_token, "colection"),
+        (body, {"authorization": f"Bearer {token}"}, "Content-Type: application/json"),
+    ):
+        refused = writer.send("POST", "/api/v1/urls", wrong, headers)
+        assert (refused.status_code, fault in refused.text) == (422, True)
     assert len(list((Path(copy) / "inbox").iterdir())) == 1
     headers, csrf = sign_in(writer, token)
     assert "/crawl/add" in writer.get("/crawl", headers=headers).text

@@ -7,7 +7,8 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, timedelta
 from functools import cache, wraps
@@ -20,8 +21,9 @@ from typing import (
     runtime_checkable,
 )
 
-from lycosa.core.errors import UsageError
+from lycosa.core.errors import LycosaError, UsageError, WorkError
 from lycosa.core.parameters import texts
+from lycosa.core.system_errors import refusal_in
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -75,9 +77,26 @@ def checked(method: _Method) -> _Method:
             if parameter.annotation is not parameter.empty:  # not `self`
                 place = f"{called}: {name}"
                 arguments.arguments[name] = _argument(place, value, parameter, method)
-        return method(*arguments.args, **arguments.kwargs)
+        with system_errors(positional[0] if positional else None):
+            return method(*arguments.args, **arguments.kwargs)
 
     return cast(_Method, call)
+
+
+@contextmanager
+def system_errors(part: Any) -> Iterator[None]:
+    """Raise WorkError for an error of the system about a file of a workspace.
+
+    `part`: the `Workspace`, or a group of its methods. Errors of callbacks remain as they are.
+    """
+    try:
+        yield
+    except OSError as error:
+        root = getattr(part, "root", None) or getattr(part, "_root", "")
+        message = root and not isinstance(error, LycosaError) and refusal_in(error, root)
+        if not message:
+            raise
+        raise WorkError(message) from error
 
 
 def _argument(

@@ -15,7 +15,7 @@ from lycosa.commands.maintenance.export import (
     export_pages,
     load_bulk,
 )
-from lycosa.core.parameters import calendar_day
+from lycosa.core.parameters import calendar_day, moment_ms
 from lycosa.core.units import parse_size
 from lycosa.crawl.documents.pool import document_limits
 from lycosa.export.archives.wacz import WaczReport, export_wacz
@@ -33,12 +33,15 @@ from lycosa.url.site_name import site_name
 
 
 class CaptureArguments(TypedDict, total=False):
-    """Which captures to export; default: all. `since`: milliseconds since 1970 UTC."""
+    """Which captures to export; default: all.
+
+    `since`: a day or time, UTC without a zone, or milliseconds since 1970 UTC.
+    """
 
     language: str
     collection: str
     site: str
-    since: int
+    since: date | int
 
 
 class Exports(Part):
@@ -172,4 +175,6 @@ class Exports(Part):
 def _selection(captures: CaptureArguments) -> WarcSelection:
     values: dict[str, Any] = {**captures}
     site, language = values.pop("site", ""), language_filter(values.pop("language", ""))
-    return WarcSelection(**values, language=language, site=site_name(site) if site else None)
+    since = moment_ms("since", values.pop("since", 0))
+    where = site_name(site) if site else None
+    return WarcSelection(**values, language=language, site=where, since=since)

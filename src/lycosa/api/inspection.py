@@ -27,6 +27,7 @@ from lycosa.core.parameters import (
     duration_ms,
     in_utc,
     moment,
+    moment_ms,
 )
 
 if TYPE_CHECKING:
@@ -104,13 +105,15 @@ class ArchivedVersions(Part):
         self,
         *,
         collection: str = "",
-        since: int = 0,
+        since: date | int = 0,
         fields_only: bool = False,
         report: Callable[[str], None] = lambda message: None,
     ) -> Reparsed:
-        """Parse archived pages again. `since`: fetched since, in milliseconds since 1970 UTC.
+        """Parse archived pages again.
 
-        `fields_only`: only extract items; `report` gets a line for each value that does not fit.
+        `since`: only pages fetched since a day or time, UTC without a zone, or milliseconds since
+        1970 UTC. `fields_only`: only extract items; `report` gets a line for each value that does
+        not fit.
         """
         from lycosa.commands.crawling.reparse import reparse_workspace
 
@@ -120,7 +123,7 @@ class ArchivedVersions(Part):
             self._root,
             self._workspace.config(),
             collection or None,
-            since or None,
+            moment_ms("since", since) or None,
             worker,
             fields_only=fields_only,
             report=report,
@@ -204,8 +207,8 @@ class WorkspaceStatistics(Part):
         request = TermsRequest(
             language=language_filter(values.pop("language", "")),
             host=site_filter(values.pop("site", "")) or "",
-            since=values.pop("since", 0) or None,
-            until=values.pop("until", 0) or None,
+            since=moment_ms("since", values.pop("since", 0)) or None,
+            until=moment_ms("until", values.pop("until", 0)) or None,
             period_ms=duration_ms("period", values.pop("period", "7d")) or 0,
             **values,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import date
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class PassageArguments(TypedDict, total=False):
 class TermsArguments(TypedDict, total=False):
     """Arguments of `WorkspaceStatistics.terms`. Defaults: the 50 most frequent words of all pages.
 
-    - `since`, `until`: milliseconds since 1970 UTC.
+    - `since`, `until`: a day or time, UTC without a zone, or milliseconds since 1970 UTC.
     - `rising`: only words that are more frequent in the pages of the last `period`.
     - `stop_words`: include function words, and words spread evenly over the pages.
     """
@@ -81,8 +82,8 @@ class TermsArguments(TypedDict, total=False):
     language: str
     site: str
     collection: str
-    since: int
-    until: int
+    since: date | int
+    until: date | int
     rising: bool
     period: Duration
     stop_words: bool

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, MutableMapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from lycosa.api.checked_calls import CheckedCalls, accepts, checked
+from lycosa.api.checked_calls import CheckedCalls, accepts, checked, system_errors
 from lycosa.api.options import CrawlArguments, HuntArguments, SearchArguments
 from lycosa.core.errors import UsageError
 from lycosa.core.parameters import Settings, duration_ms, overrides_of, texts
@@ -46,7 +46,7 @@ class Workspace(CheckedCalls):
     Threads may share it for searches. Expected errors are subclasses of
     `lycosa.core.errors.LycosaError`: `UsageError` (a parameter is wrong), `ConfigError` (a setting
     is wrong), `WorkspaceError` (there is no workspace, or it is damaged), `OwnedError` (another
-    process uses it) and `WorkError` (the disk is full, the archive is damaged).
+    process uses it) and `WorkError` (the disk is full or read-only, the archive is damaged).
     """
 
     @checked
@@ -133,7 +133,10 @@ class Workspace(CheckedCalls):
         return LiveTables(Store.open(self.root)).scan(name)
 
     def pages(self, *, collection: str = "", language: str = "", site: str = "") -> PageTable:
-        """Return the stored pages: iterate over them, or call `arrow()` or `polars()`."""
+        """Return the stored pages: iterate over them, or call `arrow()` or `polars()`.
+
+        `site`: only pages of this host (and port), or below the last slash of this URL.
+        """
         from lycosa.commands.inspection.pages import PageTable
         from lycosa.commands.inspection.search import language_filter
         from lycosa.crawl.session.planning import require_collection
@@ -243,7 +246,8 @@ class Workspace(CheckedCalls):
                     put(HuntHit(**event))
 
             config = self.config(request.collection)
-            return run_hunt(self.root, config, request, handle, started)
+            with system_errors(self):
+                return run_hunt(self.root, config, request, handle, started)
 
         return PageStream(run)
 

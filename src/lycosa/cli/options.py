@@ -418,3 +418,29 @@ def read_input(source: str) -> bytes:
         raise UsageError(
             f"{source} cannot be read: {error.strerror}; give a file or a URL"
         ) from None
+
+
+SeedsOption = Annotated[
+    str,
+    typer.Option(
+        "--seeds", metavar="FILE", help="File with URLs, one per line; -: standard input."
+    ),
+]
+
+
+def typed_seeds(urls: Sequence[str] | None, file: str) -> list[str]:
+    """Return the URLs of the arguments and of `--seeds`.
+
+    Raises:
+        UsageError: the file cannot be read, or has no URL.
+    """
+    seeds = [*(urls or ())]
+    if file:
+        from lycosa.crawl.session.planning import parse_seeds, read_seeds  # loads Polars
+
+        stdin = file == "-"
+        read = parse_seeds(read_input(file), "standard input") if stdin else read_seeds(file)
+        if not read:
+            raise UsageError(f"--seeds {file}: there is no URL in it")
+        seeds += read
+    return seeds

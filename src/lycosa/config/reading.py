@@ -5,7 +5,6 @@ Errors name the line, and for an unknown setting the nearest known one.
 
 from __future__ import annotations
 
-import difflib
 import os
 import reprlib
 import tomllib
@@ -17,7 +16,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from lycosa.config.collection import Collection
-from lycosa.config.section import SettingsSection, fault_text
+from lycosa.config.section import SettingsSection, fault_text, nearest_setting
 from lycosa.config.settings import Config
 from lycosa.core.errors import ConfigError
 
@@ -175,12 +174,12 @@ def _apply_override(data: dict[str, Any], override: str, source: str) -> None:
     if model is None:
         raise ConfigError(
             f"--set {override}: there is no section {section!r}; "
-            f"{_nearest(section, list(_sections()))}"
+            f"{nearest_setting(section, list(_sections()))}"
         )
     if key not in model.model_fields:
         raise ConfigError(
             f"--set {override}: [{section}] has no setting {key!r}; "
-            f"{_nearest(key, list(model.model_fields))}"
+            f"{nearest_setting(key, list(model.model_fields))}"
         )
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
@@ -211,11 +210,6 @@ def _sections() -> dict[str, type[SettingsSection]]:
     }
 
 
-def _nearest(word: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
-
-
 def _explain(problem: Any, text: str, source: str, overrides: tuple[str, ...]) -> str:
     location = problem["loc"]
     names = [part for part in location if isinstance(part, str)]
@@ -232,7 +226,8 @@ def _explain(problem: Any, text: str, source: str, overrides: tuple[str, ...]) -
     where = f"{where}: {'.'.join(str(part)[:_MAX_SHOWN] for part in location)}"
     if problem["type"] == "extra_forbidden":
         names_here = list(_fields_at(names[:-1]))
-        return f"{where}: unknown setting {_shown(names[-1])}; {_nearest(names[-1], names_here)}"
+        hint = nearest_setting(names[-1], names_here)
+        return f"{where}: unknown setting {_shown(names[-1])}; {hint}"
     if len(location) == 1 and problem["type"] == "tuple_type":
         return f"{where}: write [[{location[0]}]] in double brackets and its settings below it"
     fields = _fields_at(names[:-1]) if names else {}

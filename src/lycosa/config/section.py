@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -98,7 +99,15 @@ def first_fault(error: ValidationError, model: type[BaseModel]) -> str:
     """Return `NAME: message` for the first error of a flat model."""
     problem = error.errors()[0]
     name = str(problem["loc"][0]) if problem["loc"] else ""
+    if problem["type"] == "extra_forbidden":
+        return f"unknown setting {name!r}; {nearest_setting(name, list(model.model_fields))}"
     return f"{name}: {fault_text(problem, model.model_fields.get(name))}"
+
+
+def nearest_setting(word: str, names: list[str]) -> str:
+    """Return a question with the most similar name, else all names."""
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
 
 
 class SettingsSection(BaseModel):

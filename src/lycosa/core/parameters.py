@@ -46,6 +46,13 @@ def moment(value: date) -> datetime:
     return datetime(value.year, value.month, value.day, tzinfo=UTC)
 
 
+def moment_ms(name: str, value: date | int) -> int:
+    """Return a time in milliseconds since 1970 UTC, of a day its start. Raises UsageError."""
+    if isinstance(value, int):
+        return value
+    return int(in_utc(moment(name, value)).replace(tzinfo=UTC).timestamp() * 1000)
+
+
 def check_period(
     since: _Time | None, until: _Time | None, shown: Callable[[_Time], str] = str
 ) -> None:

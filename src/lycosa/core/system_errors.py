@@ -46,6 +46,17 @@ def refusal(error: BaseException | None) -> str:
     return ""
 
 
+def refusal_in(error: BaseException, folder: str) -> str:
+    """Return the message of `refusal` if the error is about a file of a folder, else ""."""
+    place = os.path.realpath(folder)
+    for _, path in _refusals(error):
+        if path:
+            real = os.path.realpath(path)
+            if place in (real, os.path.commonpath((real, place))) or place.startswith(f"{real}/"):
+                return refusal(error)
+    return ""
+
+
 def _refusals(error: BaseException | None) -> Iterator[tuple[int, str]]:
     """Return (errno, path or "") of an error and its causes."""
     seen: set[int] = set()

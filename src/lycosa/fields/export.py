@@ -17,6 +17,7 @@ from lycosa.config.fields import ItemSchema
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.fields.views import LAST_COLUMNS, items_of, stored_schemas
 from lycosa.store.storage.files import whole_file, write_errors
+from lycosa.store.tables.files import writing
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.visible import is_removed
 from lycosa.store.workspace import Workspace
@@ -120,7 +121,8 @@ def _write_csv(frame: pl.DataFrame, path: Path) -> None:
 
 
 def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
-    frame.write_parquet(path, compression="zstd")
+    with writing(path):
+        frame.write_parquet(path, compression="zstd")
 
 
 def _json_cell(value: Any) -> str | None:

@@ -73,6 +73,8 @@ def _check_text(text: str) -> None:
 
 def _check_sections(sections: Mapping[str, Sequence[str]]) -> None:
     for title, lines in sections.items():
+        if isinstance(lines, str):
+            raise TypeError(f"{title!r}: {lines!r} is not a list of lines")
         "\n".join((title, *lines)).encode()
 
 
@@ -94,16 +96,34 @@ class Plugins:
     def __init__(self, plugins: Iterable[tuple[str, object]] = ()) -> None:
         """
         Raises:
-            UsageError: a hook does not exist, or has an argument that does not.
+            UsageError: a plug-in has no hook, a hook that does not exist, or an argument that does
+                not.
         """
         self._manager = pluggy.PluginManager(specs.PROJECT)
         self._manager.add_hookspecs(specs)
         for name, plugin in plugins:
             try:
-                self._manager.register(plugin, name)
-                self._manager.check_pending()
-            except pluggy.PluginValidationError as error:
+                self._register(name, plugin)
+            except (pluggy.PluginValidationError, ValueError) as error:
                 raise UsageError(f"plug-in {name}: {error}; see docs/how-to/plugins.md") from None
+
+    def _register(self, name: str, plugin: object) -> None:
+        if self._manager.has_plugin(name):
+            raise ValueError("another plug-in has this name")
+        if self._manager.is_registered(plugin):
+            raise ValueError(f"it is also the plug-in {self._manager.get_name(plugin)}")
+        if isinstance(plugin, type):
+            raise ValueError("it is a class: name a module or an object")
+        self._manager.register(plugin, name)
+        self._manager.check_pending()
+        hooks = {caller.name for caller in self._manager.get_hookcallers(plugin) or ()}
+        for attribute in vars(self._manager.hook).keys() & {*dir(plugin)} - hooks:
+            raise ValueError(
+                f"{attribute} is not a function with the decorator `hook` of lycosa.hooks (a "
+                "function of functools.cache cannot be a hook, but a hook may call it)"
+            )
+        if not hooks:
+            raise ValueError("it has no function with the decorator `hook` of lycosa.hooks")
 
     def has(self, name: str) -> bool:
         """Return whether a plug-in implements a hook. Cheap enough for hot paths."""
@@ -131,7 +151,7 @@ class Plugins:
                 )
                 if result is not None and check is not None:
                     check(result)
-            except Exception as error:  # noqa: BLE001  third-party code
+            except (Exception, SystemExit) as error:  # noqa: BLE001  third-party code
                 self._switch_off(implementation, name, error)
             else:
                 if result is not None:
@@ -145,7 +165,7 @@ class Plugins:
             merged.update(mapping)
         return merged
 
-    def _switch_off(self, implementation: pluggy.HookImpl, name: str, error: Exception) -> None:
+    def _switch_off(self, implementation: pluggy.HookImpl, name: str, error: BaseException) -> None:
         if not self._manager.is_registered(implementation.plugin):
             return  # another thread was faster
         self._manager.unregister(implementation.plugin)
@@ -195,16 +215,18 @@ def add_plugin_commands(app: object) -> None:
 def _entry_points() -> list[tuple[str, object]]:
     if os.environ.get(_VARIABLE) == "off":
         return []
-    plugins = []
+    plugins: dict[str, object] = {}
     for entry in plugin_entry_points():
+        # two packages may use one name
+        name = f"{entry.name} ({entry.value})" if entry.name in plugins else entry.name
         try:
-            plugins.append((entry.name, entry.load()))
-        except Exception as error:
+            plugins[name] = entry.load()
+        except (Exception, SystemExit) as error:
             raise UsageError(
                 f"plug-in {entry.name} ({entry.value}) cannot be loaded: {error}; repair or "
                 f"uninstall it, or set {_VARIABLE}=off"
             ) from error
-    return plugins
+    return [*plugins.items()]
 
 
 def _exists(name: str) -> bool:

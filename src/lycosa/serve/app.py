@@ -63,6 +63,10 @@ ROUTERS = (
     library_pages.router,
 )
 router = APIRouter()
+_MESSAGES = {
+    "model_attributes_type": "The body must be a JSON object, sent with "
+    "`Content-Type: application/json`",
+}
 
 
 @router.get("/healthz", tags=["workspace"])
@@ -145,7 +149,10 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     def wrong_parameter(request: Request, error: RequestValidationError) -> Response:
         faults = [
-            Fault(parameter=_parameter(problem["loc"]), message=problem["msg"])
+            Fault(
+                parameter=_parameter(problem["loc"]),
+                message=_MESSAGES.get(problem["type"], problem["msg"]),
+            )
             for problem in error.errors()
         ]
         return error_response(request, 422, message("A parameter is invalid"), faults=faults)

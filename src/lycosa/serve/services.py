@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPBearer
 
 from lycosa.captures.content import Versions
 from lycosa.captures.history import History, visits_over_time
@@ -151,7 +152,15 @@ async def get_services(request: Request) -> Services:
 ServicesDep = Annotated[Services, Depends(get_services)]
 
 
-async def require_writer(request: Request, services: ServicesDep) -> str:
+_TOKEN = Security(
+    HTTPBearer(
+        scheme_name="token", description="Created by `lycosa token add NAME`.", auto_error=False
+    )
+)
+"""Describes the token in OpenAPI; `Access` checks it."""
+
+
+async def require_writer(request: Request, services: ServicesDep, _: object = _TOKEN) -> str:
     """Return the name of the token that allows a change.
 
     Raises:
@@ -160,7 +169,7 @@ async def require_writer(request: Request, services: ServicesDep) -> str:
     return await services.access.writer(request)
 
 
-async def require_reader(request: Request, services: ServicesDep) -> str:
+async def require_reader(request: Request, services: ServicesDep, _: object = _TOKEN) -> str:
     """Return the name of the token that allows reading protected data.
 
     Raises:

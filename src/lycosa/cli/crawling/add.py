@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.options import IgnoreOption, InWorkspace
+from lycosa.cli.options import IgnoreOption, InWorkspace, SeedsOption, typed_seeds
 from lycosa.cli.output import Output
 from lycosa.core.units import number_of
 
@@ -14,9 +14,10 @@ from lycosa.core.units import number_of
 def command(
     where: InWorkspace,
     urls: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="URL", help="URLs to fetch. Known URLs are fetched again."),
-    ],
+    ] = None,
+    seeds: SeedsOption = "",
     collection: Annotated[
         str,
         typer.Option(
@@ -42,9 +43,10 @@ def command(
     A running crawl fetches them within seconds, otherwise the next one does.
     """
     workspace = where.open()
+    typed = typed_seeds(urls, seeds)
     if find:
         request = workspace.texts.submit(
-            urls, find, ignore=ignore or (), collection=collection, max_age=max_age
+            typed, find, ignore=ignore or (), collection=collection, max_age=max_age
         )
         summary = (
             f"submitted to collection {request.collection}; "
@@ -52,7 +54,7 @@ def command(
             f"show matches: lycosa watch matches {request.id}"
         )
         return Output(request, request.id, summary)
-    submitted = workspace.add(urls, collection=collection)
+    submitted = workspace.add(typed, collection=collection)
     number = len(submitted.urls)
     them = "it" if number == 1 else "them"
     who = f"the next `lycosa run` or `lycosa crawl` fetches {them}"

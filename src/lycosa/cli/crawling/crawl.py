@@ -19,6 +19,8 @@ from lycosa.cli.options import (
     JsonOption,
     NoIndexOption,
     QuietOption,
+    SeedsOption,
+    typed_seeds,
     values_of,
 )
 from lycosa.cli.output import counts, note, print_json, status_counts, table
@@ -90,9 +92,7 @@ def command(
         list[str] | None,
         typer.Argument(metavar="URL", help="Seed URLs. Without one, the crawl is resumed."),
     ] = None,
-    seeds: Annotated[
-        str, typer.Option("--seeds", metavar="FILE", help="File with seed URLs, one per line.")
-    ] = "",
+    seeds: SeedsOption = "",
     no_index: NoIndexOption = False,
     json_output: JsonOption = False,
     quiet: QuietOption = False,
@@ -101,10 +101,8 @@ def command(
 
     Without a URL, an interrupted crawl is resumed.
     """
-    from lycosa.crawl.session.planning import read_seeds
-
     workspace = where.open()
-    typed = [*(urls or ()), *(read_seeds(seeds) if seeds else ())]
+    typed = typed_seeds(urls, seeds)
     show: ProgressLines | None = None
     if not quiet:
         show = ProgressBar() if sys.stderr.isatty() and not json_output else ProgressLines()

@@ -80,13 +80,15 @@ def import_files(
     and the others are read.
 
     Raises:
-        UsageError: a path does not exist, the base is not the URL of a folder, or the URLs of a
-            folder are unknown.
+        UsageError: there is no path, a path does not exist, the base is not the URL of a folder,
+            or the URLs of a folder are unknown.
         OwnedError: another process is crawling in this workspace.
         WorkError: the disk is full, the archive or the log is damaged.
     """
     clock = clock or SystemClock()
     tune_memory()
+    if not paths:
+        raise UsageError("nothing to import: specify at least one file or directory")
     for path in paths:
         if not Path(path).exists():
             raise UsageError(f"{path} does not exist")

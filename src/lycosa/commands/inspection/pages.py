@@ -11,8 +11,7 @@ import polars as pl
 from lycosa.commands.page_models import PageRecord
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from lycosa.url.keys import host_key
-from lycosa.url.site_name import site_name
+from lycosa.url.site_name import SiteScope
 
 if TYPE_CHECKING:
     import pyarrow
@@ -34,8 +33,7 @@ class PageTable:
             if value:
                 self._filter &= pl.col(column) == value
         if site:
-            key = host_key(site_name(site).host)
-            self._filter &= pl.col("host_key") == pl.lit(key, pl.UInt64)
+            self._filter &= SiteScope.of(site).holds()
 
     def __iter__(self) -> Iterator[PageRecord]:
         needed = (*_COLUMNS, "host_key")

@@ -209,10 +209,11 @@ def across_languages(
     """Return the parameters of a search across languages; `()`: all of the index.
 
     Raises:
-        UsageError: a translation does not have the form `de:house=Haus|Gebäude`.
+        UsageError: a language is unknown, or a translation does not have the form
+            `de:house=Haus|Gebäude`.
     """
     edits = tuple(map(translation, translations))
-    codes = (code.strip().lower() for code in languages)
+    codes = (language_filter(code.strip()) for code in languages)
     return Across(tuple(code for code in codes if code), source.lower(), edits)
 
 

@@ -35,9 +35,16 @@ def read_seeds(path: str) -> list[str]:
         UsageError: the file cannot be read, or a line is not a URL.
     """
     try:
-        text = read_file(path).decode("utf-8-sig")
+        content = read_file(path)
     except OSError as error:
         raise UsageError(f"seed file {path} cannot be read: {error.strerror or error}") from None
+    return parse_seeds(content, path)
+
+
+def parse_seeds(content: bytes, path: str) -> list[str]:
+    """Return the seeds in the content of a file, as `read_seeds`. Raises UsageError."""
+    try:
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(
             f"seed file {path} cannot be read: it is not valid UTF-8 ({error.reason} "

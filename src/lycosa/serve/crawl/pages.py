@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -28,6 +28,7 @@ from lycosa.serve.crawl.explain_labels import OF_SETTINGS, labels
 from lycosa.serve.services import READER, WRITER, Services, ServicesDep, Writer, WriterForm
 from lycosa.serve.web.i18n import Interface, language_name, message
 from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
+from lycosa.serve.web.request_bodies import JsonBody
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_URLS = 1_000
@@ -55,7 +56,7 @@ CollectionName = Annotated[str, Path(description="Name of the collection.")]
 Url = Annotated[str, Field(min_length=1, max_length=MAX_URL_LENGTH)]
 
 
-class NewUrls(BaseModel):
+class NewUrls(JsonBody):
     """URLs for the crawl. Either all are accepted or none."""
 
     urls: list[Url] = Field(
@@ -68,7 +69,7 @@ class NewUrls(BaseModel):
     )
 
 
-class NewExclusion(BaseModel):
+class NewExclusion(JsonBody):
     """Rules for URLs to exclude."""
 
     rules: list[Url] = Field(

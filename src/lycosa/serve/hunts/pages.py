@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
@@ -31,6 +31,7 @@ from lycosa.serve.web.problems import (
     error_responses,
     problem_response,
 )
+from lycosa.serve.web.request_bodies import JsonBody
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_MS = 3_600_000
@@ -47,10 +48,8 @@ _ENDS = {
 }
 
 
-class HuntParameters(BaseModel):
+class HuntParameters(JsonBody):
     """Query, seeds and limits of a hunt."""
-
-    model_config = ConfigDict(extra="forbid")
 
     query: str = Field(
         min_length=1, max_length=2_000, description="Query, in the query language of the search."

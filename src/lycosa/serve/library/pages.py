@@ -11,7 +11,7 @@ from datetime import date, datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
@@ -31,6 +31,7 @@ from lycosa.serve.services import WRITER, ServicesDep, WriterForm
 from lycosa.serve.web.i18n import Interface
 from lycosa.serve.web.problems import ERRORS, NOT_FOUND, WRITE_ERRORS, error_responses
 from lycosa.serve.web.rendering import with_query
+from lycosa.serve.web.request_bodies import JsonBody
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 MAX_ENTRIES = 1_000  # entries of a list in one response
@@ -94,7 +95,7 @@ class Documents:
     documents: list[DocumentLine]
 
 
-class FilesRequest(BaseModel):
+class FilesRequest(JsonBody):
     """Files of a day to create."""
 
     lang: str = Field(pattern=LANGUAGE, description="ISO 639 code; `und`: unknown.")

@@ -66,6 +66,16 @@ Language = Annotated[str, Field(max_length=16), checked(language_filter)]
 Site = Annotated[str, Field(max_length=255), checked(site_filter)]
 
 
+def named_languages(across: str) -> list[str]:
+    """Return the languages of the parameter `across`; none for `all`."""
+    return [] if across == "all" else across.split(",")
+
+
+def _across(text: str) -> str:
+    across_languages(named_languages(text))
+    return text
+
+
 def _translation(text: str) -> str:
     translation(text)
     return text
@@ -118,7 +128,7 @@ class SearchParameters(ResultFilters):
     spelling: bool = Field(
         True, description="Suggest another spelling for a query with few results."
     )
-    across: str = Field(
+    across: Annotated[str, checked(_across)] = Field(
         "",
         max_length=255,
         description="Also search in these languages (ISO 639 codes, separated by commas), or in "
@@ -267,11 +277,6 @@ def workspace_status(services: ServicesDep) -> WorkspaceStatus:
     """Return the counts of the workspace, as printed by `lycosa status --json`."""
     status: WorkspaceStatus = services.status()
     return status
-
-
-def named_languages(across: str) -> list[str]:
-    """Return the languages of the parameter `across`; none for `all`."""
-    return [] if across == "all" else across.split(",")
 
 
 @router.get("/api/v1/terms", responses=ERRORS, tags=["search"])

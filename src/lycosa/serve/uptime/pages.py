@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -20,6 +20,7 @@ from lycosa.core.errors import UsageError
 from lycosa.serve.services import READER, WRITER, Services, ServicesDep, WriterForm
 from lycosa.serve.web.i18n import Interface, message
 from lycosa.serve.web.problems import ERRORS, INVALID, WRITE_ERRORS
+from lycosa.serve.web.request_bodies import JsonBody
 from lycosa.uptime.monitors import MonitorInfo, add_monitor, monitors_of, remove_monitor
 from lycosa.uptime.outages import Outage
 from lycosa.uptime.report import (
@@ -55,7 +56,7 @@ def _setting(name: str, **limits: Any) -> Any:
     return Field(None, description=Monitor.model_fields[name].description, **limits)
 
 
-class NewMonitor(BaseModel):
+class NewMonitor(JsonBody):
     """A URL to monitor. Omitted fields have the defaults of `[[monitor]]`."""
 
     url: str = Field(max_length=MAX_URL_LENGTH, description="URL to check.")

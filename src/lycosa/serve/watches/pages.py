@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -27,6 +27,7 @@ from lycosa.serve.web.problems import (
     error_responses,
     problem_response,
 )
+from lycosa.serve.web.request_bodies import JsonBody
 from lycosa.url.normalise import MAX_URL_LENGTH
 from lycosa.watch.watches import WatchInfo, add_watch, list_watches, matches, remove_watch
 
@@ -38,7 +39,7 @@ Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_LENGTH)]
 Target = Annotated[str, Field(max_length=4_000, pattern=r"^webhook \S+$")]
 
 
-class NewWatch(BaseModel):
+class NewWatch(JsonBody):
     """Text patterns to match against every page fetched from now on."""
 
     texts: list[Text] = Field(

@@ -11,12 +11,20 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
 from fastapi import Request
+from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lycosa.serve.web.concurrency import SAFE_METHODS
 from lycosa.serve.web.i18n import message
 from lycosa.serve.web.problems import error_response
+
+
+class JsonBody(BaseModel):
+    """The JSON body of a request. An unknown field is an error: it may be mistyped."""
+
+    model_config = ConfigDict(extra="forbid")
+
 
 MAX_BODY_BYTES = 4 * 2**20
 """A thousand URLs of full length, or a message of a peer."""
