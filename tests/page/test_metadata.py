@@ -227,6 +227,26 @@ def test_visible_author_and_date_of_an_article() -> None:
     assert metadata(f"<h1>Spiders</h1>{others}{text}").published_at is None
 
 
+def test_dates_of_teasers_and_comments_are_not_those_of_an_article() -> None:
+    text = "<p>" + "A sentence of an article, which goes on for a while. " * 20 + "</p>"
+    time = '<time datetime="2020-01-01">then</time>'
+    for other in (
+        f"<section class=related><div class=teaser><a href=/b>B</a>{time}</div></section>",
+        f"<div id=comments><article class=comment>{time}<p>Yes</p></article></div>",
+        f"<aside>{time}</aside>",
+    ):
+        page = f"<h1>Spiders</h1>{{}}<article>{text}</article>{other}"
+        assert metadata(page.format("")).published_at is None, other
+        dated = metadata(page.format("<p class=date>13 May 2024</p>"))
+        assert dated.published_at == ms(2024, 5, 13), other
+        first = metadata(f"{other}<article><h1>Spiders</h1>{{}}{text}</article>".format(
+            time.replace("2020-01-01", "2024-05-13")
+        ))
+        assert first.published_at == ms(2024, 5, 13), other
+    wrapped = f"<div class=comments-open><h1>Spiders</h1>{time}<article>{text}</article></div>"
+    assert metadata(wrapped).published_at == ms(2020, 1, 1)
+
+
 def test_a_description_is_shown_without_escapes() -> None:
     page = parse_page(
         b'<meta name=description content="Q&amp;amp;A: &amp;quot;why&amp;quot;">',
