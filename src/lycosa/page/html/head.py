@@ -107,7 +107,7 @@ def read_special(node: Node, tag: int, parts: PageParts, hidden: bool) -> bool:
 
 
 def _is_of_other_text(node: Node) -> bool:
-    """Return whether an element is in a teaser or comment, and not in the text with the headline."""
+    """Return whether an element is in a teaser or comment, not around the headline."""
     outer = node.parent
     for _ in range(_MAX_LEVELS):
         if outer is None or outer.tag == "body":

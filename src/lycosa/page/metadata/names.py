@@ -44,7 +44,10 @@ _TITLE_IN = {
     "ko": lazy_pattern(r"(?<=\S)\s*(?:선임|인턴)?기자\Z"),
     "zh": lazy_pattern(r"(?<=\S)\s*[/／][^/／]{1,8}[报報][道導导]\Z"),
 }
-_CONNECTIVES = frozenset("und et y e i og och en da de del di do dos van von der den".split())
+_CONNECTIVE_WORDS = """
+    und et y e i og och en da de del di do dos van von der den
+    """
+_CONNECTIVES = frozenset(_CONNECTIVE_WORDS.split())
 _AROUND = " ,;:\"'“”|•·–—»/-"
 _TAIL = lazy_pattern(r"\s+(?:on|at|in)\Z", re.IGNORECASE)
 _SEPARATORS = lazy_pattern(r"\s*[;|•·、]\s*|\s*,\s+(?:and\s+|&\s*)?|\s+(?:and|und|et|y|&)\s+")
