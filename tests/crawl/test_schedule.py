@@ -274,6 +274,25 @@ def test_sitemap_dates_of_an_unknown_host_count_half(serve: ServeWeb, run: RunCr
     assert claims["/"] == 0.0
 
 
+def test_a_call_reports_the_refetches_that_its_budget_does_not_admit(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
+    pages = {f"/{number}.html": page() for number in range(30)}
+    web = serve({"/index.html": page(*pages)} | pages)
+    (web.server.servers[0].root / "feed.xml").write_text("<rss><channel/></rss>")
+    settings: dict[str, object] = {
+        "recrawl": "fresh",
+        "fetches_per_day": 1_440,
+        "feed_urls": [web.url("/feed.xml")],
+    }
+    assert run(web.url(), **settings).progress.later == {}  # the feed was read
+    mark = web.server.mark()
+    later = run(clock=LaterClock(86_400_000), **settings).progress.later
+    refetched = [path for path in web.requested_paths(mark) if path != "/feed.xml"]
+    assert 1 <= len(refetched) <= 10
+    assert later == {"refetch_budget": 31 - len(refetched)}
+
+
 @pytest.mark.proves("politeness-conditional")
 def test_unchanged_pages_are_requested_conditionally_and_stored_as_revisits(
     serve: ServeWeb, run: RunCrawl

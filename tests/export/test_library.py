@@ -157,20 +157,26 @@ def test_fields_of_a_document(tmp_path: Path) -> None:
         '<a href="/a?x=1&amp;y=&quot;2">one &lt;b&gt;</a><img src="/i.png"><a '
         'href="http://other.example/ü">zwei</a>'
     )
-    page = html(f"{GERMAN} 5 &lt; 6 & “7”", title="Über &lt;Mäuse> & Co", links=links)
+    canonical = '<link rel="canonical" href="/b">'
+    page = html(f"{GERMAN} 5 &lt; 6 & “7”", title="Über &lt;Mäuse> & Co", links=links + canonical)
     workspace = create_workspace(tmp_path / "w", [Fetched(f"{HOME}a", 0, page, "zh", f"{HOME}old")])
     export(workspace, tmp_path / "out", languages={"zh": "zh"})
     ((document,),) = documents(tmp_path / "out").values()
     output = {
         name: document.findtext(f"{Q}{name}")
-        for name in ("url", "redirected-from", "charset", "language", "collection", "headline")
+        for name in (
+            *("url", "redirected-from", "canonical", "charset", "language", "collection"),
+            *("page-type", "headline"),
+        )
     }
     assert output == {
         "url": f"{HOME}a",
         "redirected-from": f"{HOME}old",
+        "canonical": f"{HOME}b",
         "charset": "utf-8",
         "language": "de",
         "collection": "zh",
+        "page-type": "listing",
         "headline": "Über <Mäuse> & Co",
     }
     assert GERMAN in text_of(document)
@@ -180,6 +186,7 @@ def test_fields_of_a_document(tmp_path: Path) -> None:
     ] == [
         ("a", f"{HOME}a?x=1&y=%222", "one <b>"),
         ("a", "http://other.example/%C3%BC", "zwei"),
+        ("canonical", f"{HOME}b", None),
     ]
 
 

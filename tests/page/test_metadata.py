@@ -227,6 +227,28 @@ def test_visible_author_and_date_of_an_article() -> None:
     assert metadata(f"<h1>Spiders</h1>{others}{text}").published_at is None
 
 
+def test_dates_of_teasers_and_comments_are_not_those_of_an_article() -> None:
+    text = "<p>" + "A sentence of an article, which goes on for a while. " * 20 + "</p>"
+    time = '<time datetime="2020-01-01">then</time>'
+    for other in (
+        f"<section class=related><div class=teaser><a href=/b>B</a>{time}</div></section>",
+        f"<div id=comments><article class=comment>{time}<p>Yes</p></article></div>",
+        f"<aside>{time}</aside>",
+    ):
+        page = f"<h1>Spiders</h1>{{}}<article>{text}</article>{other}"
+        assert metadata(page.format("")).published_at is None, other
+        dated = metadata(page.format("<p class=date>13 May 2024</p>"))
+        assert dated.published_at == ms(2024, 5, 13), other
+        first = metadata(
+            f"{other}<article><h1>Spiders</h1>{{}}{text}</article>".format(
+                time.replace("2020-01-01", "2024-05-13")
+            )
+        )
+        assert first.published_at == ms(2024, 5, 13), other
+    wrapped = f"<div class=comments-open><h1>Spiders</h1>{time}<article>{text}</article></div>"
+    assert metadata(wrapped).published_at == ms(2020, 1, 1)
+
+
 def test_a_description_is_shown_without_escapes() -> None:
     page = parse_page(
         b'<meta name=description content="Q&amp;amp;A: &amp;quot;why&amp;quot;">',
@@ -436,6 +458,31 @@ def test_numbers(text: str, expected: float | None) -> None:
 )
 def test_author_names(values: list[str], expected: list[str]) -> None:
     assert author_names(values, 10) == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "byline", "expected"),
+    [
+        ("de", "Von Anna Müller", ["Anna Müller"]),
+        ("de-AT", "Von Anna Müller und Peter von der Heide, Wien", ["Anna Müller", "Peter von der Heide"]),
+        ("de", "Von Haus aus ein Problem", []),
+        ("de", "von der Leyen", []),
+        ("fr", "Par Élodie Lefèvre | 27 novembre 2026", ["Élodie Lefèvre"]),
+        ("es", "Por José García", ["José García"]),
+        ("zh", "<b class=author>本报记者 王小明</b>", ["王小明"]),
+        ("zh-TW", "<b class=author>記者王小明／台北報導</b>", ["王小明"]),
+        ("ko", "<b class=author>김민수 기자</b>", ["김민수"]),
+        ("ja", "<b class=author>山田太郎 記者</b>", ["山田太郎"]),
+        ("de", "<b class=author>von der Leyen</b>", ["von der Leyen"]),
+        ("en", "<b class=author>Von Miller</b>", ["Von Miller"]),
+    ],
+)  # fmt: skip
+def test_bylines_in_the_language_of_the_page(
+    language: str, byline: str, expected: list[str]
+) -> None:
+    text = "<p>" + "A sentence of an article, which goes on for a while. " * 20 + "</p>"
+    page = f"<html lang={language}><h1>Spiders</h1><p>{byline}</p><article>{text}</article>"
+    assert metadata(page).authors == expected
 
 
 @pytest.mark.parametrize(

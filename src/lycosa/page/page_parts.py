@@ -31,6 +31,16 @@ as such.
 """
 
 
+class DeclaredTime(NamedTuple):
+    """The value of a `time` element, or a date of a feed. `of_publication`: it seems the
+    publication's; `of_page`: it is not in a teaser or comment.
+    """
+
+    written: str
+    of_publication: bool
+    of_page: bool = True
+
+
 class HtmlTree(NamedTuple):
     """An HTML document for `ReadItems`. `data`: its bytes in UTF-8."""
 
@@ -68,8 +78,7 @@ class PageParts:
     # name in lower case and content of each meta element with a name, or with a property
     named_metas: list[tuple[str, str]] = field(default_factory=list)
     properties: list[tuple[str, str]] = field(default_factory=list)
-    # datetime, whether it seems the publication's
-    times: list[tuple[str, bool]] = field(default_factory=list)
+    times: list[DeclaredTime] = field(default_factory=list)
     linked_data: list[str] = field(default_factory=list)  # JSON-LD as written
     # of an HTML document: its tree, and its bytes in UTF-8
     root: Node | None = None

@@ -25,6 +25,7 @@ from lycosa.core.records import (
 )
 from lycosa.crawl.admission.remote_links import Provenance
 from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.crawl.state.waiting import SCHEDULED
 from lycosa.fetch.robots_txt import robots_url
 from lycosa.http.decode import content_type_of, decode_body
 from lycosa.page.feeds.sitemap import may_list, read_sitemap
@@ -222,7 +223,7 @@ class Discovery:
         )
         row.learn_changes((interval,), row.change_rate)
         row.defer_until(crawl.clock.now_ms() + round(interval))
-        crawl.urls.settle(row, UrlState.KNOWN, "scheduled")
+        crawl.urls.settle(row, UrlState.KNOWN, SCHEDULED)
 
     def _has_urls(self, name: str, origin: str) -> bool:
         """Return whether a collection has URLs of the origin's host.

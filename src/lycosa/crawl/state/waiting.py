@@ -17,8 +17,12 @@ from lycosa.core.records import UrlState
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.held_partitions import HeldPartitions
 from lycosa.frontier.hosts.directory import HostDirectory
+from lycosa.frontier.recrawl.due import due_expr
 from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.store.tables.live import LiveTables
+
+SCHEDULED, REFETCH_BUDGET = "scheduled", "refetch_budget"
+"""A sitemap or feed was read and has its next time; the refetches of a collection are limited."""
 
 # interval of counting waiting URLs, and its maximum share of the time
 _COUNT_MS, _COUNT_SHARE = 1_000, 50
@@ -78,13 +82,16 @@ def waiting_by_partition(
 def left_for_later(
     crawl: CrawlState, tables: LiveTables, collections: Iterable[str]
 ) -> Counter[str]:
-    """Return the number of waiting known URLs by reason.
+    """Return the number of waiting URLs by reason. Sitemaps and feeds that were read do not wait.
 
-    Reasons: the last failure, `robots_unreachable`, `login_failed`, `host_paused`, `not_reached`.
+    Reasons of known URLs: the last failure, `robots_unreachable`, `login_failed`, `host_paused`,
+    `not_reached`; of visited ones: `refetch_budget`.
     """
+    collections = list(collections)
     waiting = (
         tables.scan("urls")
-        .filter((pl.col("state") == UrlState.KNOWN) & pl.col("collection").is_in(list(collections)))
+        .filter((pl.col("state") == UrlState.KNOWN) & pl.col("collection").is_in(collections))
+        .filter(pl.col("reason").fill_null("") != SCHEDULED)
         .with_columns(origin=pl.col("url").str.extract(r"^([a-z]+://[^/]+)"))
         .group_by("collection", "host_key", "origin", "reason")
         .len()
@@ -110,4 +117,13 @@ def left_for_later(
         ):
             reason = "host_paused"
         later[reason or "not_reached"] += number
+    agenda = crawl.scheduler.agenda
+    for name in collections:
+        if name in agenda.budgets and not agenda.budgets[name].open:
+            due = (
+                tables.scan("urls")
+                .filter(pl.col("state") != UrlState.KNOWN, pl.col("collection") == name)
+                .filter(due_expr(agenda.rules[name], now_ms) <= now_ms)
+            )
+            later[REFETCH_BUDGET] += due.select(pl.len()).collect().item()
     return later

@@ -20,7 +20,7 @@ DEFAULT_FILE_BYTES = 64 * 10**6
 _NAMESPACE = uuid.UUID("5f1c7cc6-0d0e-5a51-8a0c-6f5f1f4a7f0d")
 _RECORD_FIELDS = (
     *("url", "redirect_from", "charset", "language", "language_score", "other_languages"),
-    *("title", "headline", "description"),
+    *("title", "headline", "description", "page_type", "canonical"),
 )
 
 

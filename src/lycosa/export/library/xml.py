@@ -24,6 +24,8 @@ SCHEMA = Path(__file__).with_name("library.xsd")
 FIELDS = (
     "url",
     "redirect_from",
+    "canonical",
+    "page_type",
     "charset",
     "language",
     "title",
@@ -88,12 +90,14 @@ def render(documents: LibraryDocuments) -> pl.Series:
             pl.lit("<document>\n"),
             _element("url"),
             _optional("redirected-from", "redirect_from"),
+            _optional("canonical"),
             pl.lit("<fetched-at>"),
             _time("at"),
             pl.lit("</fetched-at>\n"),
             _optional("charset"),
             _optional("language"),
             _element("collection"),
+            _optional("page-type", "page_type"),
             _optional("title"),
             _optional("headline"),
             pl.when(pl.col("published_at").dt.year().is_between(1, 9999))

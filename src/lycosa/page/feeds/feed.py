@@ -17,7 +17,7 @@ from lycosa.core.patterns import lazy_pattern
 from lycosa.core.records import LinkKind
 from lycosa.page.feeds.xml_events import local_name, prefix_of, read_events
 from lycosa.page.html.document import read_fragment
-from lycosa.page.page_parts import ANCHOR_LENGTH, PageParts, fold
+from lycosa.page.page_parts import ANCHOR_LENGTH, DeclaredTime, PageParts, fold
 from lycosa.url.schemes import WEB
 
 FAULT_JSON = "json_invalid"  # no JSON, or no JSON Feed
@@ -171,7 +171,7 @@ class _Reader:
             self._read_unseen(name, text.strip())
         elif name in _DATES:
             if text.strip() and len(self.parts.times) < 1:
-                self.parts.times.append((text.strip(), True))
+                self.parts.times.append(DeclaredTime(text.strip(), True))
         elif name == "title":
             if self._is_feed and self._attributes.get("type", self._title_type) == "html":
                 text = unescape(_INLINE_TAG.sub("", text))
@@ -230,7 +230,7 @@ class _Reader:
         for url in filter(None, (string_of(item, "url"), string_of(item, "external_url"))):
             self.parts.links.append((LinkKind.A.value, url, "", title[:ANCHOR_LENGTH]))
         if not self.parts.times and string_of(item, "date_published"):
-            self.parts.times.append((string_of(item, "date_published"), True))
+            self.parts.times.append(DeclaredTime(string_of(item, "date_published"), True))
         self.add_line(title)
         markup = string_of(item, "content_html")
         if markup:

@@ -5,11 +5,13 @@ walk.
 from __future__ import annotations
 
 import functools
+import re
 
+from lycosa.core.patterns import lazy_pattern
 from lycosa.core.records import LinkKind
 from lycosa.page.html.lines import rel_tokens
 from lycosa.page.html.tree import TAG, Node
-from lycosa.page.page_parts import ANCHOR_LENGTH, FoundLink, PageParts, fold
+from lycosa.page.page_parts import ANCHOR_LENGTH, DeclaredTime, FoundLink, PageParts, fold
 from lycosa.url.file_types import unindexable_type
 
 _MAX_TIMES = 20
@@ -45,6 +47,11 @@ _FEED_TYPES = frozenset(
 )
 _LAZY_SOURCES = ("data-src", "data-lazy-src", "data-original", "srcset", "data-srcset")
 _DATE_PROPERTIES = frozenset({"datePublished", "dateCreated"})
+_MAX_LEVELS = 20  # of elements around a time that are read
+_OTHER_TEXT = lazy_pattern(
+    r"(?<![A-Za-z])(?:related|recommend\w*|trending|popular|most-?read|teasers?|comments?)(?![a-z])",
+    re.IGNORECASE,
+)
 _REQUISITE, _IMAGE = LinkKind.REQUISITE.value, LinkKind.IMAGE.value
 
 
@@ -69,7 +76,8 @@ def read_special(node: Node, tag: int, parts: PageParts, hidden: bool) -> bool:
         written = attributes.get("datetime") or attributes.get("content")
         if written and len(parts.times) < _MAX_TIMES:
             own = "pubdate" in attributes or attributes.get("itemprop") in _DATE_PROPERTIES
-            parts.times.append((written, own or parts.has_article))
+            near = not _is_of_other_text(node)
+            parts.times.append(DeclaredTime(written, near and (own or parts.has_article), near))
         return True
     elif tag == _BASE:
         parts.set_base(attributes.get("href"))
@@ -95,6 +103,19 @@ def read_special(node: Node, tag: int, parts: PageParts, hidden: bool) -> bool:
                 (kind.value, source, "", _short(attributes.get("title") or attributes.get("name")))
             )
         return tag == _OBJECT
+    return False
+
+
+def _is_of_other_text(node: Node) -> bool:
+    """Return whether an element is in a teaser or comment, not around the headline."""
+    outer = node.parent
+    for _ in range(_MAX_LEVELS):
+        if outer is None or outer.tag == "body":
+            break
+        names = f"{outer.attributes.get('class') or ''} {outer.attributes.get('id') or ''}"
+        if outer.tag == "aside" or _OTHER_TEXT.search(names):
+            return outer.css_first("h1") is None
+        outer = outer.parent
     return False
 
 

@@ -87,12 +87,12 @@ def _published(parts: PageParts, subject: Subject) -> Iterator[str]:
     for name in _PUBLISHED_METAS[1:]:
         if name in meta:
             yield meta[name]
-    yield from (written for written, marked in parts.times if marked)
+    yield from (time.written for time in parts.times if time.of_publication)
 
 
 def _shown(parts: PageParts, url: str, headline: str) -> Iterator[str]:
     yield date_in_url(url)
-    yield from (written for written, _ in parts.times[:1])
+    yield from [time.written for time in parts.times if time.of_page][:1]
     yield from visible_dates(parts, headline)
 
 

@@ -170,10 +170,11 @@ def _authors(parts: PageParts, subject: Subject, headline: str | None) -> list[s
     """Return the authors by the first source that names one. `headline`: a byline is looked for
     near it; None: none is.
     """
+    language = language_code(parts.language)
     for values in _author_values(parts, subject):
-        if names := author_names(values, MAX_AUTHORS):
+        if names := author_names(values, MAX_AUTHORS, language):
             return names
-    return [] if headline is None else visible_authors(parts, headline, MAX_AUTHORS)
+    return [] if headline is None else visible_authors(parts, headline, MAX_AUTHORS, language)
 
 
 def _author_values(parts: PageParts, subject: Subject) -> Iterator[Sequence[str]]:

@@ -11,7 +11,7 @@ from lycosa.core.patterns import lazy_pattern
 from lycosa.page.dates import MONTH, WORD, YEAR_BEFORE
 from lycosa.page.html.tree import Node
 from lycosa.page.metadata.bounds import clean
-from lycosa.page.metadata.names import MAX_NAME, author_names
+from lycosa.page.metadata.names import MAX_NAME, author_names, name_after_by
 from lycosa.page.page_parts import PageParts
 
 MAX_CANDIDATES = 60  # elements that may name the author
@@ -36,6 +36,7 @@ _BYLINE = lazy_pattern(
     r"\s*:?\s+(?P<name>\S.*)",
     re.IGNORECASE,
 )
+_REST = lazy_pattern(r"\s*[,;]?\s*[|•·–—]\s*|[,;]\s*$|,\s+(?=[^\W\d_]+,?\s*$)")  # of a byline
 _DATE = lazy_pattern(
     rf"\b(?:{WORD}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}}"
     rf"|\d{{1,2}}(?:st|nd|rd|th|er|º)?\.?[\s-](?:de\s+)?{MONTH}\.?,?[\s-]"
@@ -61,18 +62,20 @@ _URL_DATE = lazy_pattern(
 )
 
 
-def visible_authors(parts: PageParts, headline: str, limit: int) -> list[str]:
+def visible_authors(parts: PageParts, headline: str, limit: int, language: str = "") -> list[str]:
     """Return the names that a byline shows: the first element marked as such, or the first line
-    near the headline that begins with "By".
+    near the headline that begins with "By", in the language of the page too.
     """
     for text in _marked_texts(parts):
-        if names := author_names([text], limit):
+        if names := author_names([text], limit, language):
             return names
     for line in near_headline(parts, headline):
         match = _BYLINE.search(line)
-        if match is None or match["name"][0].islower():
-            continue
-        if names := author_names([_DATE.split(match["name"])[0]], limit):
+        if match is not None and not match["name"][0].islower():
+            name = _DATE.split(match["name"])[0]
+        else:
+            name = name_after_by(_REST.split(_DATE.split(line)[0])[0], language)
+        if names := author_names([name], limit, language):
             return names
     return []
 
