@@ -5,8 +5,9 @@ Examples of hypothesis have no deadline, because their duration depends on the l
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
@@ -28,3 +29,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start with files that have slow tests, so that the workers end at about the same time."""
     slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Exclude collected tests from garbage collection: crawls in this process call it often."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()

@@ -44,7 +44,7 @@ from tests.archive.foreign_files import (
     write_every_format,
 )
 from tests.archive.test_writer import write
-from tests.cli.conftest import run
+from tests.cli.conftest import run_here
 from tests.crawl.conftest import ServeWeb, page, serve
 from tests.servers.system import require_program
 from tests.waiting import until
@@ -337,7 +337,7 @@ def test_damaged_file_is_reported_and_the_rest_is_imported(tmp_path: Path) -> No
     intact.write_bytes(b"".join(arc((Answer("http://b.example/", html("Intact")),))))
     assert list(import_paths(tmp_path / "w", broken, intact).damaged) == [str(broken)]
     assert {"Home", "Compound eyes", "Intact"} <= set(titles(tmp_path / "w").values())
-    result = run("-w", str(tmp_path / "v"), "import", str(broken), str(intact), limit_s=120)
+    result = run_here("-w", str(tmp_path / "v"), "import", str(broken), str(intact))
     result.expect(1, err=[str(broken)])
     with pytest.raises(UsageError, match="does not exist"):
         import_paths(tmp_path / "w", tmp_path / "none.warc")

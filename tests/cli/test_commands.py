@@ -33,26 +33,26 @@ def test_crawl_prints_a_summary(lycosa: Lycosa, site: str, tmp_path: Path) -> No
     )
 
 
-def test_crawl_in_json_and_quiet(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
-    outcome = lycosa("crawl", site, "--json", "-w", str(tmp_path / "w"), *NO_DELAY)
+def test_crawl_in_json_and_quiet(here: Lycosa, site: str, tmp_path: Path) -> None:
+    outcome = here("crawl", site, "--json", "-w", str(tmp_path / "w"), *NO_DELAY)
     assert (outcome.json["pages"], outcome.json["states"], outcome.json["ended"]) == (
         2,
         {"visited": 2, "gone": 1, "excluded": 1},
         "finished",
     )
-    quiet = lycosa("-w", str(tmp_path / "w2"), "crawl", site, "--quiet", *NO_DELAY)
+    quiet = here("-w", str(tmp_path / "w2"), "crawl", site, "--quiet", *NO_DELAY)
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
 
 
 def test_seed_file_with_comments_and_urls_without_scheme(
-    lycosa: Lycosa, site: str, tmp_path: Path
+    here: Lycosa, site: str, tmp_path: Path
 ) -> None:
     seeds = tmp_path / "seeds.txt"
     seeds.write_text(
         f"# seeds\n\n{site.removeprefix('http://')}/eyes.html # one\n", encoding="utf-8-sig"
     )
     options = ("--seeds", str(seeds), "--depth", "0", "--json", "--delay", "0")
-    outcome = lycosa("-w", str(tmp_path / "w"), "crawl", *options)
+    outcome = here("-w", str(tmp_path / "w"), "crawl", *options)
     assert outcome.json["pages"] == 1
 
 
@@ -66,10 +66,8 @@ def test_urls_are_read_from_standard_input(site: str, tmp_path: Path) -> None:
     run_here("crawl", *options, text=f"{site}/\na b\n").expect(2, err=("standard input, line 2",))
 
 
-def test_search_prints_results_and_their_number(
-    lycosa: Lycosa, here: Lycosa, workspace: Path
-) -> None:
-    outcome = lycosa("-w", str(workspace), "search", '"compound eye"')
+def test_search_prints_results_and_their_number(here: Lycosa, workspace: Path) -> None:
+    outcome = here("-w", str(workspace), "search", '"compound eye"')
     outcome.expect(0, "Compound eyes", "/eyes.html", err=("1 to 1 of 1 result",))
     document = here("search", "moths", "--json", "-w", str(workspace)).json
     hits = document["hits"]
@@ -88,8 +86,8 @@ def test_search_pages_and_filters(here: Lycosa, workspace: Path) -> None:
     assert here("-w", str(workspace), "search", "moths", "--lang", "zh").code == 1
 
 
-def test_status_counts_pages_and_urls(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
-    lycosa("-w", str(workspace), "status").expect(0, "4: visited 2, excluded 1, gone 1")
+def test_status_counts_pages_and_urls(here: Lycosa, workspace: Path) -> None:
+    here("-w", str(workspace), "status").expect(0, "4: visited 2, excluded 1, gone 1")
     document = here("-w", str(workspace), "status", "--json").json
     assert document["pages"] == 2
     assert document["urls"] == {"total": 4, "visited": 2, "excluded": 1, "gone": 1}
@@ -97,9 +95,9 @@ def test_status_counts_pages_and_urls(lycosa: Lycosa, here: Lycosa, workspace: P
 
 
 def test_explain_reports_fetched_excluded_and_unknown_urls(
-    lycosa: Lycosa, here: Lycosa, workspace: Path, site: str
+    here: Lycosa, workspace: Path, site: str
 ) -> None:
-    fetched = lycosa("-w", str(workspace), "explain", f"{site}/eyes.html")
+    fetched = here("-w", str(workspace), "explain", f"{site}/eyes.html")
     fetched.expect(None, "visited: fetched and processed", "'Eyes of moths'")
     forbidden = here("-w", str(workspace), "explain", f"{site}/private/x.html")
     forbidden.expect(None, "admitted earlier, then excluded: robots", "Disallow: /private/")
@@ -109,11 +107,9 @@ def test_explain_reports_fetched_excluded_and_unknown_urls(
     assert document["visits"][0]["http_status"] == 404  # type: ignore[index]
 
 
-def test_sql_prints_tables_json_and_csv(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
+def test_sql_prints_tables_json_and_csv(here: Lycosa, workspace: Path) -> None:
     rows = json.loads(
-        lycosa(
-            "-w", str(workspace), "sql", "SELECT url, title FROM pages ORDER BY url", "--json"
-        ).out
+        here("-w", str(workspace), "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out
     )
     assert [row["title"] for row in rows] == ["The home of <script> & moths", "Compound eyes"]
     csv = here(
@@ -147,18 +143,16 @@ def test_path_that_is_not_utf8_is_refused(here: Lycosa, tmp_path: Path) -> None:
     assert (outcome.code, "not valid UTF-8" in outcome.err) == (2, True)
 
 
-def test_fetch_robots_and_parse_write_no_files(
-    lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path
-) -> None:
-    fetched = lycosa("fetch", f"{site}/eyes.html", cwd=tmp_path)
+def test_fetch_robots_and_parse_write_no_files(here: Lycosa, site: str, tmp_path: Path) -> None:
+    fetched = here("fetch", f"{site}/eyes.html", cwd=tmp_path)
     assert fetched.out.startswith("GET /eyes.html HTTP/1.1\n")
     assert "HTTP/1.1 200 OK" in fetched.out
     assert here("fetch", f"{site}/eyes.html", "--body", cwd=tmp_path).out.endswith("</html>")
     here("fetch", f"{site}/private/x.html", cwd=tmp_path).expect(1, err=("robots",))
     for options in (("--body", "--markdown"), ("--mode", "full")):
         here("fetch", f"{site}/eyes.html", *options).expect(2, err=("--markdown",))
-    lycosa("robots", f"{site}/private/x.html", cwd=tmp_path).expect(1, "Disallow: /private/")
-    parsed = lycosa("parse", f"{site}/eyes.html", "--json", cwd=tmp_path).json
+    here("robots", f"{site}/private/x.html", cwd=tmp_path).expect(1, "Disallow: /private/")
+    parsed = here("parse", f"{site}/eyes.html", "--json", cwd=tmp_path).json
     assert (parsed["title"], list(tmp_path.iterdir())) == ("Compound eyes", [])
 
 
@@ -181,7 +175,7 @@ def test_parse_reads_files_and_standard_input(lycosa: Lycosa, here: Lycosa, tmp_
     assert "http://h.example/d/b.html  to b" in outcome.out
     assert re.search(r"^authors +Jane Doe$", outcome.out, re.MULTILINE)
     assert re.search(r"^published +2024-05-13T00:00:00Z$", outcome.out, re.MULTILINE)
-    declared: Any = lycosa("parse", str(page), "--json").json["metadata"]
+    declared: Any = here("parse", str(page), "--json").json["metadata"]
     assert declared["authors"] == ["Jane Doe"]
     assert declared["raw"]["meta"] == {"author": ["By Jane Doe"], "date": ["2024-05-13"]}
     piped = lycosa("parse", "-", "--json", text="<title>From a pipe</title>")
@@ -189,13 +183,11 @@ def test_parse_reads_files_and_standard_input(lycosa: Lycosa, here: Lycosa, tmp_
     assert here("parse", str(tmp_path / "missing.html")).code == 2
 
 
-def test_export_check_reparse_and_index(
-    lycosa: Lycosa, here: Lycosa, workspace: Path, tmp_path: Path
-) -> None:
-    exported = lycosa("-w", str(workspace), "export", "warc", str(tmp_path / "out"), "--json").json
+def test_export_check_reparse_and_index(here: Lycosa, workspace: Path, tmp_path: Path) -> None:
+    exported = here("-w", str(workspace), "export", "warc", str(tmp_path / "out"), "--json").json
     assert exported["captures"] == 4  # two pages, one 404, robots.txt
-    assert lycosa("-w", str(workspace), "check", "--deep").code == 0
-    reparsed = lycosa("-w", str(workspace), "reparse", "--json").json
+    assert here("-w", str(workspace), "check", "--deep").code == 0
+    reparsed = here("-w", str(workspace), "reparse", "--json").json
     assert reparsed == {
         "pages": 2,
         "changed": 0,
@@ -203,7 +195,7 @@ def test_export_check_reparse_and_index(
         "unreadable": 0,
         "kept_values": 0,
     }
-    assert lycosa("-w", str(workspace), "index", "--rebuild", "--json").json["documents"] == 2
+    assert here("-w", str(workspace), "index", "--rebuild", "--json").json["documents"] == 2
     assert here("-w", str(workspace), "search", "moths").code == 0
 
 
@@ -225,28 +217,28 @@ def test_unknown_collections_are_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_check_detects_a_changed_byte(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
+def test_check_detects_a_changed_byte(here: Lycosa, site: str, tmp_path: Path) -> None:
     root = tmp_path / "w"
-    lycosa("-w", str(root), "crawl", site, *NO_DELAY)
+    here("-w", str(root), "crawl", site, *NO_DELAY)
     warc = next(root.glob("data/*/archive.warc.gz"))
     content = bytearray(warc.read_bytes())
     content[len(content) // 2] ^= 1
     warc.write_bytes(content)
-    lycosa("-w", str(root), "check", "--deep").expect(1, "archive.warc.gz")
+    here("-w", str(root), "check", "--deep").expect(1, "archive.warc.gz")
 
 
 def test_init_writes_a_configuration_that_crawl_reads(
-    lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path
+    here: Lycosa, site: str, tmp_path: Path
 ) -> None:
     root = tmp_path / "w"
-    assert lycosa("-w", str(root), "init").code == 0
+    assert here("-w", str(root), "init").code == 0
     assert "max_body" in (root / "lycosa.toml").read_text()
     assert here("-w", str(root), "init").code == 2
     (root / "lycosa.toml").write_text(
         '[[collection]]\nname = "moths"\ndelay = "0s"\ndepth = 0\ncourtesy_factor = 0.0\n'
     )
     options = ("--collection", "moths", "--json", "--set", "crawl.patience=0")
-    outcome = lycosa("-w", str(root), "crawl", site, *options)
+    outcome = here("-w", str(root), "crawl", site, *options)
     assert outcome.json["pages"] == 1
     text = '[[collection]]\nname = "a"\nseeds = ["http://127.0.0.1/"]\n'
     (root / "lycosa.toml").write_text(f'{text}[[collection]]\nname = "b"\nseed_file = "b.txt"\n')

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.store.workspace import Workspace
-from tests.cli.conftest import Lycosa, printed
+from tests.cli.conftest import Lycosa, printed_here
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def crawled(site: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("crawled") / "w"
     for limit in ("1", "10"):
         options = ("--delay", "0", "--max-pages", limit, "--set", "crawl.patience=3s")
-        printed("-w", str(path), "crawl", site, *options, limit_s=120)
+        printed_here("-w", str(path), "crawl", site, *options)
     return path
 
 
@@ -42,25 +42,21 @@ def _files_with(root: str, text: bytes) -> list[str]:
 
 
 @pytest.mark.proves("politeness-exclusions", "consistency-exclusion")
-def test_excluded_pages_are_hidden_but_not_deleted(
-    lycosa: Lycosa, here: Lycosa, site: str, root: str
-) -> None:
+def test_excluded_pages_are_hidden_but_not_deleted(here: Lycosa, site: str, root: str) -> None:
     assert here("-w", root, "search", "compound").code == 0
-    lycosa("-w", root, "exclude", f"prefix:{site}/eyes").expect(0, "still on disk")
+    here("-w", root, "exclude", f"prefix:{site}/eyes").expect(0, "still on disk")
     assert here("-w", root, "search", "compound").code == 1
     assert here("-w", root, "search", "moths").code == 0
     assert here("-w", root, "status", "--json").json["pages"] == 1
     assert "excluded" in here("-w", root, "explain", f"{site}/eyes.html").out
-    recrawl = lycosa("-w", root, "crawl", "--json", "--delay", "0", "--set", "crawl.patience=3s")
+    recrawl = here("-w", root, "crawl", "--json", "--delay", "0", "--set", "crawl.patience=3s")
     assert recrawl.json["pages"] == 0
     assert "archive.warc.gz" in _files_with(root, b"A compound eye sees movement")
 
 
 @pytest.mark.proves("consistency-purge")
-def test_purge_deletes_all_bytes_of_excluded_pages(
-    lycosa: Lycosa, here: Lycosa, site: str, root: str
-) -> None:
-    report = lycosa("-w", root, "exclude", "--purge", "--json", f"prefix:{site}/eyes").json
+def test_purge_deletes_all_bytes_of_excluded_pages(here: Lycosa, site: str, root: str) -> None:
+    report = here("-w", root, "exclude", "--purge", "--json", f"prefix:{site}/eyes").json
     assert report["pending"] == {}
     assert report["records"]
     assert report["rows"]["pages"] == 1  # type: ignore[index]
@@ -75,11 +71,9 @@ def test_purge_deletes_all_bytes_of_excluded_pages(
     assert here("-w", root, "status", "--json").json["pages"] == 0
 
 
-def test_purge_during_a_crawl_is_reported_as_incomplete(
-    lycosa: Lycosa, here: Lycosa, site: str, root: str
-) -> None:
+def test_purge_during_a_crawl_is_reported_as_incomplete(here: Lycosa, site: str, root: str) -> None:
     with Workspace.open(root).own("run"):
-        outcome = lycosa("-w", root, "exclude", "--purge", f"prefix:{site}/eyes")
+        outcome = here("-w", root, "exclude", "--purge", f"prefix:{site}/eyes")
     outcome.expect(1, "may have rows that are not committed yet")
     assert (
         here("-w", root, "exclude").out == f"excluded  prefix:{site.removeprefix('http://')}/eyes\n"
@@ -94,11 +88,9 @@ def test_invalid_exclusion_changes_nothing(here: Lycosa, root: str) -> None:
     assert here("-w", root, "exclude").code == 2
 
 
-def test_full_compaction_reduces_the_number_of_files(
-    lycosa: Lycosa, here: Lycosa, root: str
-) -> None:
+def test_full_compaction_reduces_the_number_of_files(here: Lycosa, root: str) -> None:
     pages = here("-w", root, "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out
-    outcome = lycosa("-w", root, "compact", "--full", "--json").json
+    outcome = here("-w", root, "compact", "--full", "--json").json
     assert outcome["merged"]["files_after"] < outcome["merged"]["files_before"]  # type: ignore[index]
     assert (
         here("-w", root, "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out == pages

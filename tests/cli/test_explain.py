@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import NO_DELAY, Lycosa, run
+from tests.cli.conftest import NO_DELAY, Lycosa, run_here
 from tests.servers.local_http import QuietHandler, serving_handler
 from tests.servers.nginx import Nginx, Server, nginx
 
@@ -59,7 +59,7 @@ def workspace(site: Nginx, tmp_path_factory: pytest.TempPathFactory) -> str:
         CONFIGURATION.replace("EXCLUSIONS", str(root.parent / "exclusions.txt"))
     )
     (root.parent / "exclusions.txt").write_text("host bad.example  # removal requested\n")
-    outcome = run(
+    outcome = run_here(
         "-w", str(root), "crawl", f"http://127.0.4.3:{site.port}/", "--collection", "news"
     )
     assert outcome.code == 0, outcome.err

@@ -19,16 +19,14 @@ from tests.cli.conftest import Lycosa
 from tests.servers.disks import fill, read_only, small_disk
 
 
-def test_crawl_compact_rank_export_copy_and_purge(
-    lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path
-) -> None:
+def test_crawl_compact_rank_export_copy_and_purge(here: Lycosa, site: str, tmp_path: Path) -> None:
     workspace, out = str(tmp_path / "w"), tmp_path / "out"
     options = ("--delay", "0", "--collection", "en", "--set", "collection.language=en", "-q")
-    assert lycosa("-w", workspace, "crawl", site, *options).code == 0
-    assert lycosa("-w", workspace, "compact", "--full").code == 0
-    ranked = lycosa("-w", workspace, "rank", "--json")
+    assert here("-w", workspace, "crawl", site, *options).code == 0
+    assert here("-w", workspace, "compact", "--full").code == 0
+    ranked = here("-w", workspace, "rank", "--json")
     assert (ranked.code, ranked.json["duplicates"]) == (0, 0)
-    outcome = lycosa("-w", workspace, "export", "xml", str(out), "--json")
+    outcome = here("-w", workspace, "export", "xml", str(out), "--json")
     assert outcome.code == 0, outcome.err
     assert (outcome.json["languages"], outcome.json["documents"]) == (1, 2)
     (path,) = (out / "xml" / "en").glob("*/*.xml")
@@ -49,12 +47,12 @@ def test_crawl_compact_rank_export_copy_and_purge(
     listed = json.loads(here("-w", workspace, "collection", "list", "--json").out)
     assert [(each["name"], each["language"], each["pages"]) for each in listed] == [("en", "en", 2)]
     copy = str(tmp_path / "copy")
-    copied = lycosa("-w", workspace, "collection", "copy", "en", copy, "--json")
+    copied = here("-w", workspace, "collection", "copy", "en", copy, "--json")
     assert copied.code == 0, copied.err
     assert copied.json["rows"]["pages"] == 2  # type: ignore[index]
     assert here("-w", copy, "index").code == 0
     assert "eyes.html" in here("-w", copy, "search", "compound eye").out
-    purged = lycosa("-w", workspace, "collection", "purge", "en")
+    purged = here("-w", workspace, "collection", "purge", "en")
     assert purged.code == 0, purged.err
     assert here("-w", workspace, "search", "compound eye").code == 1
     assert here("-w", workspace, "check", "--json").code == 0

@@ -55,7 +55,7 @@ def crawling(workspace: Path, seed: str) -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.proves("durability-signal")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_commits_and_the_next_crawl_resumes(
-    lycosa: Lycosa, here: Lycosa, slow_site: str, tmp_path: Path, number: signal.Signals
+    here: Lycosa, slow_site: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     workspace = tmp_path / "w"
     with crawling(workspace, slow_site) as process:
@@ -69,20 +69,18 @@ def test_signal_commits_and_the_next_crawl_resumes(
     assert status["running"] is None
     before = int(str(status["pages"]))
     assert 0 < before < PAGES + 1
-    resumed = lycosa("-w", str(workspace), "crawl", "--delay", "0", "--json")
+    resumed = here("-w", str(workspace), "crawl", "--delay", "0", "--json")
     assert resumed.json["pages"] == PAGES + 1 - before
     assert here("-w", str(workspace), "check", "--deep").code == 0
 
 
 @pytest.mark.proves("cluster-single-crawl")
-def test_search_and_status_during_a_crawl(
-    lycosa: Lycosa, here: Lycosa, slow_site: str, tmp_path: Path
-) -> None:
+def test_search_and_status_during_a_crawl(here: Lycosa, slow_site: str, tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with crawling(workspace, slow_site) as process:
         until(lambda: here("-w", str(workspace), "search", "dormouse").code == 0)
         status = here("-w", str(workspace), "status", "--json").json
-        refused = lycosa("-w", str(workspace), "crawl", slow_site)
+        refused = here("-w", str(workspace), "crawl", slow_site)
         assert process.poll() is None, "the crawl ended before its status was read"
     assert status["running"]["pid"] == process.pid  # type: ignore[index]
     refused.expect(1, err=("crawling in",))
@@ -105,16 +103,16 @@ HOME = "http://127.0.0.1:9/"
     ],
 )
 def test_run_refuses_invalid_configurations(
-    lycosa: Lycosa, tmp_path: Path, settings: str, arguments: tuple[str, ...], message: str
+    here: Lycosa, tmp_path: Path, settings: str, arguments: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "lycosa.toml").write_text(settings)
-    lycosa("-w", str(tmp_path), "run", *arguments).expect(
+    here("-w", str(tmp_path), "run", *arguments).expect(
         2, err=(message,), absent_err=("Traceback",)
     )
 
 
 def test_added_urls_are_fetched_by_the_running_crawl_even_if_known(
-    lycosa: Lycosa, tmp_path: Path
+    here: Lycosa, tmp_path: Path
 ) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.11", 2, {"hidden.html": "<p>without inlinks"}) as server:
@@ -123,9 +121,9 @@ def test_added_urls_are_fetched_by_the_running_crawl_even_if_known(
             workspace, QUICK + collection("one", home) + collection("bad", "htp:/x")
         ) as running:
             running.until_pages(3)
-            lycosa("-w", str(workspace), "run").expect(1, err=(f"process {running.process.pid} ",))
+            here("-w", str(workspace), "run").expect(1, err=(f"process {running.process.pid} ",))
             urls = (f"{home.removeprefix('http://')}hidden.html", home)
-            outcome = lycosa("-w", str(workspace), "add", *urls, "--collection", "one")
+            outcome = here("-w", str(workspace), "add", *urls, "--collection", "one")
             outcome.expect(
                 0, f"2 URLs submitted to collection one; process {running.process.pid} fetches them"
             )
@@ -142,14 +140,14 @@ def test_added_urls_are_fetched_by_the_running_crawl_even_if_known(
 
 
 def test_urls_added_without_a_running_crawl_are_fetched_by_the_next(
-    lycosa: Lycosa, tmp_path: Path
+    here: Lycosa, tmp_path: Path
 ) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.12", 0, {"hidden.html": "<p>without inlinks"}) as server:
         home = f"http://127.0.6.12:{server.port}/"
         workspace.mkdir()
         (workspace / "lycosa.toml").write_text(QUICK + collection("one", home))
-        outcome = lycosa("-w", str(workspace), "add", f"{home}hidden.html", "--json")
+        outcome = here("-w", str(workspace), "add", f"{home}hidden.html", "--json")
         assert outcome.code == 0, outcome.err
         assert outcome.json["urls"] == [f"{home}hidden.html"]
         assert outcome.json["running"] is False

@@ -26,14 +26,10 @@ def _only_collection(status: WorkspaceStatus) -> CollectionStatus:
     return collection
 
 
-def test_waiting_urls_are_counted_by_reason(
-    lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path
-) -> None:
+def test_waiting_urls_are_counted_by_reason(here: Lycosa, site: str, tmp_path: Path) -> None:
     root = str(tmp_path / "w")
     recrawl = ("--set", "collection.recrawl=age", "--set", "collection.max_age=1h")
-    assert (
-        lycosa("-w", root, "crawl", site, "--max-pages", "1", "--delay", "2s", *recrawl).code == 0
-    )
+    assert here("-w", root, "crawl", site, "--max-pages", "1", "--delay", "2s", *recrawl).code == 0
     assert "waiting " in here("-w", root, "status").out
     last_visit = datetime.fromisoformat(
         str(here("-w", root, "status", "--json").json["last_visit"])
@@ -65,30 +61,28 @@ def test_index_is_behind_only_by_entries_that_change_it(
     here("-w", root, "status").expect(0, "behind by")
 
 
-def test_schedule_of_a_collection_is_shown(
-    lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path
-) -> None:
+def test_schedule_of_a_collection_is_shown(here: Lycosa, site: str, tmp_path: Path) -> None:
     root = str(tmp_path / "w")
     settings = ("collection.schedule=22:00-06:00", "collection.max_pages=10", "crawl.patience=3s")
     options = [part for setting in settings for part in ("--set", setting)]
-    lycosa("-w", root, "crawl", site, "--delay", "0", *options)
+    here("-w", root, "crawl", site, "--delay", "0", *options)
     night, noon = (ManualClock(hour * 3_600_000) for hour in (23, 12))
     assert _only_collection(workspace_status(root, night)).open_now is True
     assert _only_collection(workspace_status(root, noon)).open_now is False
     assert "only 22:00-06:00 UTC" in here("-w", root, "status").out
 
 
-def test_status_of_a_running_daemon_is_shown(lycosa: Lycosa, workspace: Path) -> None:
+def test_status_of_a_running_daemon_is_shown(here: Lycosa, workspace: Path) -> None:
     opened = Workspace.open(str(workspace))
     document = {
         "daemon": os.getpid(), "pid": 1, "since": "2026-11-21T10:00:00Z", "pages": 12, "visits": 14, "rate": 1.5, "queue": 3, "hosts": 2,
         "in_flight": 1, "errors": {"timeout": 2}, "collections": {"news": {"pages": 12, "in_flight": 1, "paused": True}},
         "message": "the disk is full", "last_commit": {"entry": 7, "at": "2026-11-21T10:01:00Z"}, "bad": {"old": "seed_file is missing", "news": "a bad seed"},
     }  # fmt: skip
-    assert lycosa("-w", str(workspace), "status", "--json").json["live"] is None
+    assert here("-w", str(workspace), "status", "--json").json["live"] is None
     with opened.own("run"):
         write_live(opened.storage, document)
-        outcome = lycosa("-w", str(workspace), "status").out
+        outcome = here("-w", str(workspace), "status").out
     for text in (
         "1.5 pages/s",
         "timeout 2",
@@ -100,7 +94,7 @@ def test_status_of_a_running_daemon_is_shown(lycosa: Lycosa, workspace: Path) ->
         "entry 7",
     ):
         assert text in outcome
-    assert "the disk is full" not in lycosa("-w", str(workspace), "status").out
+    assert "the disk is full" not in here("-w", str(workspace), "status").out
 
 
 def test_a_worker_without_reports_is_shown(tmp_path: Path) -> None:
@@ -218,11 +212,9 @@ def test_status_of_a_running_silent_and_ended_cluster(here: Lycosa, workspace: P
         storage.remove(CLUSTER)
 
 
-def test_number_of_partitions_cannot_be_changed(
-    lycosa: Lycosa, here: Lycosa, tmp_path: Path
-) -> None:
+def test_number_of_partitions_cannot_be_changed(here: Lycosa, tmp_path: Path) -> None:
     root = str(tmp_path / "w")
-    assert lycosa("-w", root, "init", "--partitions", "8").code == 0
+    assert here("-w", root, "init", "--partitions", "8").code == 0
     assert Workspace.open(root).partitions == 8
     here("-w", root, "init", "--partitions", "16", "--force").expect(2, err=("8 partitions",))
     assert here("-w", str(tmp_path / "x"), "init", "--partitions", "5000").code == 2

@@ -21,7 +21,7 @@ PAGES = {
 }
 
 
-def test_dictionaries_are_added_searched_with_and_removed(lycosa: Lycosa, tmp_path: Path) -> None:
+def test_dictionaries_are_added_searched_with_and_removed(here: Lycosa, tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "w"))
     corpus.commit(PAGES.items())
     with Indexer(corpus.root, IndexSettings.model_validate({"heap": "15MiB"})) as indexer:
@@ -29,20 +29,20 @@ def test_dictionaries_are_added_searched_with_and_removed(lycosa: Lycosa, tmp_pa
     options = ("-w", corpus.root)
     for target, rows in (("de", "house\tHaus|Gebäude\n"), ("ms", "house\trumah\n")):
         (tmp_path / f"en-{target}.tsv").write_text(rows)
-        outcome = lycosa(*options, "translate", "add", str(tmp_path / f"en-{target}.tsv"), "--json")
+        outcome = here(*options, "translate", "add", str(tmp_path / f"en-{target}.tsv"), "--json")
         assert (outcome.code, outcome.json["source"], outcome.json["target"]) == (
             0,
             "en",
             target,
         ), outcome.err
-    assert "en-de (en, de)  dictionary, 2 pairs" in lycosa(*options, "translate", "list").out
-    assert "Haus 1.00" in lycosa(*options, "translate", "lookup", "houses", "--to", "de").out
-    results = lycosa(*options, "search", "houses", "--across", "--json")
+    assert "en-de (en, de)  dictionary, 2 pairs" in here(*options, "translate", "list").out
+    assert "Haus 1.00" in here(*options, "translate", "lookup", "houses", "--to", "de").out
+    results = here(*options, "search", "houses", "--across", "--json")
     assert results.code == 0, results.err
     hits = results.json["hits"]
     assert isinstance(hits, list)
     assert {hit["url"] for hit in hits} == set(PAGES)
-    edited = lycosa(
+    edited = here(
         *options, "search", "houses", "--into", "de", "--translate", "de:houses=Dach", "--json"
     )
     translations = edited.json["translations"]
@@ -51,12 +51,12 @@ def test_dictionaries_are_added_searched_with_and_removed(lycosa: Lycosa, tmp_pa
     assert translations[1]["terms"] == [
         {"source": "houses", "alternatives": [{"text": "Dach", "weight": 1.0, "origin": "given"}]}
     ]
-    assert lycosa(*options, "search", "x", "--into", "de", "--translate", "nonsense").code == 2
+    assert here(*options, "search", "x", "--into", "de", "--translate", "nonsense").code == 2
     for option in (("--translate", "de:x=y"), ("--from", "de")):
         needs = ("--from and --translate need --across or --into",)
-        lycosa(*options, "search", "x", *option).expect(2, err=needs)
-    assert lycosa(*options, "translate", "remove", "en-de").code == 0
-    assert lycosa(*options, "translate", "remove", "en-de").code == 2
+        here(*options, "search", "x", *option).expect(2, err=needs)
+    assert here(*options, "translate", "remove", "en-de").code == 0
+    assert here(*options, "translate", "remove", "en-de").code == 2
     client = Client(create_app(corpus.root, dict))
     response = client.get(
         "/api/v1/search", {"q": "houses", "across": "all", "translate": "ms:houses=mahal"}

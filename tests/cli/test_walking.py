@@ -45,13 +45,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
 class Crawls:
     """Runs `lycosa crawl` in one workspace."""
 
-    def __init__(self, lycosa: Lycosa, root: Path, site: Nginx) -> None:
-        self._lycosa, self._root, self._site = lycosa, root, site
+    def __init__(self, here: Lycosa, root: Path, site: Nginx) -> None:
+        self._here, self._root, self._site = here, root, site
         self.address = f"http://127.0.4.2:{site.port}"
 
     def __call__(self, *arguments: str, code: int = 0) -> Outcome:
         options = ("--delay", "0", "--set", "crawl.patience=3s", "--json")
-        outcome = self._lycosa("-w", str(self._root), "crawl", *arguments, *options)
+        outcome = self._here("-w", str(self._root), "crawl", *arguments, *options)
         assert outcome.code == code, outcome.err
         return outcome
 
@@ -68,8 +68,8 @@ class Crawls:
 
 
 @pytest.fixture
-def crawls(lycosa: Lycosa, tmp_path: Path, site: Nginx) -> Crawls:
-    return Crawls(lycosa, tmp_path / "w", site)
+def crawls(here: Lycosa, tmp_path: Path, site: Nginx) -> Crawls:
+    return Crawls(here, tmp_path / "w", site)
 
 
 def test_crawl_from_a_url_fetches_only_unvisited_pages_within_its_depth(crawls: Crawls) -> None:

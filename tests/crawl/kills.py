@@ -176,13 +176,13 @@ def lycosa(workspace: Path | str, *arguments: str) -> str:
 
 
 def here(workspace: Path | str, *arguments: str) -> str:
-    """Run a command in this process, for commands that only read; return its output."""
+    """Run a command in this process and return its output."""
     return printed_here("-w", str(workspace), *arguments)
 
 
 def run_json(workspace: Path | str, *arguments: str) -> dict[str, dict[str, object]]:
     """Return the JSON output of a command."""
-    document: dict[str, dict[str, object]] = json.loads(lycosa(workspace, *arguments))
+    document: dict[str, dict[str, object]] = json.loads(here(workspace, *arguments))
     return document
 
 

@@ -18,7 +18,7 @@ from lycosa.store.exclusion.purge import purge
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import RunCrawl, ServeWeb, page
-from tests.crawl.kills import lycosa
+from tests.crawl.kills import here
 from tests.crawl.sessions import collection, work
 from tests.page.document_files import docx
 
@@ -126,5 +126,5 @@ def test_without_the_setting_markdown_is_made_from_the_archive(site: str, run: R
 
 def test_setting_on_the_command_line(site: str, tmp_path: Path) -> None:
     crawl = ("crawl", site, "--delay", "0s", "--set", "collection.markdown=true")
-    lycosa(tmp_path / "w", *crawl)
+    here(tmp_path / "w", *crawl)
     assert _stored(tmp_path / "w")["a.html"] == ARTICLE_MARKDOWN

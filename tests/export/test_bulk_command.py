@@ -13,8 +13,7 @@ from lycosa.daemon.metrics import Meter
 from lycosa.export.bulk.bulk import EXPORTS
 from lycosa.store.storage.files import whole_file
 from lycosa.store.workspace import Workspace
-from tests.cli.conftest import Outcome
-from tests.cli.conftest import run as lycosa
+from tests.cli.conftest import Outcome, run_here
 from tests.export.test_bulk import cluster as cluster
 from tests.export.test_bulk import put, send, sync
 from tests.servers.bulk import Cluster, bulk_server
@@ -30,8 +29,9 @@ def root(tmp_path: Path) -> str:
 
 
 def run(root: str, *arguments: str, secret: str = "") -> Outcome:
-    environment = {**os.environ, "LYCOSA_BULK_AUTH": secret}
-    return lycosa("-w", root, "export", "bulk", *arguments, environment=environment)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LYCOSA_BULK_AUTH", secret)
+        return run_here("-w", root, "export", "bulk", *arguments)
 
 
 def test_credentials_are_sent_and_not_stored(root: str, cluster: Cluster) -> None:

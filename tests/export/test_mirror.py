@@ -25,7 +25,7 @@ from lycosa.export.written_files import STATE, WrittenFiles
 from lycosa.page.html import style
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.cli.conftest import printed
+from tests.cli.conftest import printed_here
 from tests.export.folders import content
 from tests.servers.ftp import ftp
 from tests.servers.nginx import Server, nginx
@@ -437,4 +437,4 @@ def test_hostile_markup_takes_linear_time() -> None:
 
 def test_the_command_reports_files_and_pages(site: tuple[str, Workspace], tmp_path: Path) -> None:
     call = ("-w", site[1].root, "export", "mirror", "127.0.8.1", str(tmp_path))
-    assert printed(*call).startswith("9 files, 3 of them pages")
+    assert printed_here(*call).startswith("9 files, 3 of them pages")

@@ -44,7 +44,7 @@ from lycosa.url.keys import Identifier
 from lycosa.url.site_name import site_name
 from tests.archive.exchanges import AT, failure, pair
 from tests.archive.foreign_files import ANSWERS, HOST, Answer, html, warc
-from tests.cli.conftest import printed, run
+from tests.cli.conftest import printed_here, run_here
 
 LANGUAGES = ("en", "de", "zh")
 
@@ -301,7 +301,7 @@ def test_damaged_records_are_omitted_and_reported(workspace: Workspace, tmp_path
     [finding] = verify(Workspace.open(str(tmp_path / "copy")), deep=True).findings
     assert finding.what.startswith("visits of URLs that are not in urls: 17")  # as in the source
     for command in (f"export warc {out}", f"collection copy default {tmp_path / 'other'}"):
-        outcome = run("-w", workspace.root, *command.split())
+        outcome = run_here("-w", workspace.root, *command.split())
         outcome.expect(
             1, f"1 record omitted, because the archive cannot be read; the first: {warc}"
         )
@@ -503,5 +503,5 @@ def test_py_wacz_accepts_the_file(workspace_wacz: Workspace, tmp_path: Path) -> 
 
 def test_the_command_reports_captures(workspace_wacz: Workspace, tmp_path: Path) -> None:
     call = ("-w", workspace_wacz.root, "export", "wacz", "--json")
-    assert json.loads(printed(*call, str(tmp_path / "a.wacz")))["captures"] == 6
-    assert run(*call, str(tmp_path / "a.zip")).code == 2
+    assert json.loads(printed_here(*call, str(tmp_path / "a.wacz")))["captures"] == 6
+    assert run_here(*call, str(tmp_path / "a.zip")).code == 2

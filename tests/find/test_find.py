@@ -18,7 +18,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteScope
-from tests.cli.conftest import run
+from tests.cli.conftest import run_here
 from tests.site.editable_site import EditableSite, crawled, editable_site, kill_often, stored_texts
 
 QUIET = parse_config("", overrides=("crawl.patience=1s",))
@@ -214,7 +214,9 @@ def test_kill_nine_finds_each_match_once(tmp_path: Path, count: int) -> None:
 
 
 def test_the_command_prints_matches(tmp_path: Path) -> None:
-    find = functools.partial(run, "find", "-w", str(tmp_path / "w"), "--set", "crawl.patience=1s")
+    find = functools.partial(
+        run_here, "find", "-w", str(tmp_path / "w"), "--set", "crawl.patience=1s"
+    )
     with editable_site("127.0.7.88") as site:
         write_site(site, 3)
         done = find("Needle", "--site", f"{site.origin}/docs/1", "--crawl", "--delay=0", "--json")

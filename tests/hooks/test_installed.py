@@ -139,7 +139,7 @@ def test_the_core_works_without_each_feature(
     shutil.copytree(
         package,
         tmp_path / "core" / "lycosa",
-        ignore=lambda folder, _: features if Path(folder) == package else ["__pycache__"],
+        ignore=lambda folder, _: features if Path(folder) == package else (),
     )
     crawled = _crawl(tmp_path, web.url(), tmp_path / "core")
     assert crawled.returncode == 0, crawled.stderr

@@ -24,6 +24,7 @@ from lycosa import Workspace
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.store.storage.storage import open_storage
 from mcp import Client, StdioServerParameters
+from tests.cli.conftest import run_here
 from tests.mcp.conftest import QUICK, address, new_root
 from tests.waiting import until
 
@@ -229,10 +230,10 @@ def test_a_revoked_token_is_refused(root: str, served: tuple[str, str]) -> None:
     ],
 )
 def test_invalid_options_are_reported(options: tuple[str, ...], message: str, root: str) -> None:
-    done = _run(root, *options)
-    assert done.returncode in (1, 2)
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+    done = run_here(*_command(root, *options)[2:])
+    assert done.code in (1, 2)
+    assert message in done.err
+    assert "Traceback" not in done.err
 
 
 def test_without_the_mcp_package_the_message_names_the_extra(root: str, tmp_path: Path) -> None:

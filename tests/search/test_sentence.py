@@ -260,7 +260,7 @@ def test_expansion_is_sent_to_other_shards(searcher: Searcher) -> None:
 
 
 def test_unknown_feedback_mode_is_an_error(tmp_path: Path) -> None:
-    from tests.cli.conftest import run
+    from tests.cli.conftest import run_here
 
-    done = run("-w", str(tmp_path), "search", "x", "--feedback", "maybe")
+    done = run_here("-w", str(tmp_path), "search", "x", "--feedback", "maybe")
     done.expect(2, err=("--feedback maybe: choose auto, on, off",))

@@ -18,7 +18,7 @@ from lycosa.search.query.query import parse_query
 from lycosa.search.query.reading import read
 from lycosa.search.suggest.completion import SuggestRequest
 from lycosa.text.analyze import analyzer_for
-from tests.cli.conftest import run
+from tests.cli.conftest import run_here
 from tests.index.corpus import Corpus, page
 from tests.text.data import declaration, declaration_languages
 
@@ -213,14 +213,14 @@ def test_replicas_correct_spelling(root: str) -> None:
 
 
 def test_command_prints_the_correction(root: str) -> None:
-    messages = run("-w", root, "search", "-n", "2", "databse", "server")
+    messages = run_here("-w", root, "search", "-n", "2", "databse", "server")
     assert "Did you mean: database server (6)" in messages.err
-    assert json.loads(run("-w", root, "search", "--json", "databse").out)["did_you_mean"] == {
+    assert json.loads(run_here("-w", root, "search", "--json", "databse").out)["did_you_mean"] == {
         "query": "database",
         "total": 6,
     }
     assert (
-        json.loads(run("-w", root, "search", "--json", "--no-spelling", "databse").out)[
+        json.loads(run_here("-w", root, "search", "--json", "--no-spelling", "databse").out)[
             "did_you_mean"
         ]
         is None

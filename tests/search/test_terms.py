@@ -19,7 +19,7 @@ from lycosa.search.query.term_statistics import (
     workspace_terms,
 )
 from lycosa.store.tables.live import LiveTables
-from tests.cli.conftest import run
+from tests.cli.conftest import run_here
 from tests.index.corpus import FIRST_AT, Corpus, page
 
 DAY_MS = 86_400_000
@@ -144,24 +144,24 @@ def test_rising_terms_are_those_more_frequent_than_before(corpus: Corpus) -> Non
     assert [term.text for term in report.terms] == ["election"]
     assert (report.pages, report.recent_pages) == (120, 20)
     assert report.terms[0].recent == report.terms[0].documents == 15
-    messages = run("-w", corpus.root, "terms", "--rising", "--json")
+    messages = run_here("-w", corpus.root, "terms", "--rising", "--json")
     assert [term["text"] for term in messages.json["terms"]] == ["election"]  # type: ignore[attr-defined]
-    assert "election" in run("-w", corpus.root, "terms", "--rising").out
-    assert run("-w", corpus.root, "terms", "--period", "soon").code == 2
+    assert "election" in run_here("-w", corpus.root, "terms", "--rising").out
+    assert run_here("-w", corpus.root, "terms", "--period", "soon").code == 2
 
 
 def test_an_empty_list_of_terms_has_a_reason(corpus: Corpus) -> None:
     command = ("-w", corpus.root, "terms", "--rising")
-    run(*command).expect(
+    run_here(*command).expect(
         0, "no page matches: crawl with", absent=("surprise",), absent_err=("1970",)
     )
     corpus.commit([("http://h.test/", page("the of", language="en"))])
-    run(*command).expect(0, "no rising words: all pages are recent (--period 7d)")
+    run_here(*command).expect(0, "no rising words: all pages are recent (--period 7d)")
     before = page("the of", language="en", published_at=FIRST_AT - 30 * DAY_MS)
     corpus.commit([("http://h.test/before", before)])
-    run(*command).expect(0, "no rising words: no word is on a significantly larger share")
-    assert run(*command, "--json").json["terms"] == []
-    run("-w", corpus.root, "terms").expect(0, "no words besides stop words", absent=("count",))
+    run_here(*command).expect(0, "no rising words: no word is on a significantly larger share")
+    assert run_here(*command, "--json").json["terms"] == []
+    run_here("-w", corpus.root, "terms").expect(0, "no words besides stop words", absent=("count",))
 
 
 def test_surprise_is_dunnings_log_likelihood_ratio() -> None:

@@ -15,7 +15,7 @@ from lycosa.commands.demo.demo import serve_demo_web
 from lycosa.commands.inspection.status import workspace_status
 from lycosa.serve.app import create_app
 from lycosa.store.workspace import Workspace
-from tests.cli.conftest import printed
+from tests.cli.conftest import printed_here
 from tests.serve.browser import Browser, launch_browser
 from tests.serve.client import Client
 from tests.servers.local_http import QuietHandler, serving_handler
@@ -56,7 +56,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> str:
     def crawl(root: Path) -> None:
         with serve_demo_web() as web, hostile_site() as hostile:
             seeds = (*web.seeds(), hostile)
-            printed("-w", str(root), "crawl", "--quiet", *seeds, "--delay", "0", limit_s=120)
+            printed_here("-w", str(root), "crawl", "--quiet", *seeds, "--delay", "0")
 
     crawled = created_once(tmp_path_factory, "demo-workspace", crawl)
     return str(shutil.copytree(crawled, tmp_path_factory.mktemp("serve") / "workspace"))

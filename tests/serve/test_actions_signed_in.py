@@ -25,7 +25,7 @@ from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import monitors_of
 from lycosa.watch.watches import add_watch, list_watches, remove_watch
 from tests import waiting
-from tests.cli.conftest import printed
+from tests.cli.conftest import printed_here
 from tests.daemon.daemons import QUICK, collection, daemon, rows
 from tests.serve.browser import Browser
 from tests.serve.browser_user import MODES, OTHER_MODES, RESULT_TITLES, BrowserMode, User, new_user
@@ -113,7 +113,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "delay = 0", 'delay = "250ms"'
         )
         (root / "lycosa.toml").write_text(settings)
-        printed("-w", str(root), "crawl", "--quiet", *homes, limit_s=120)
+        printed_here("-w", str(root), "crawl", "--quiet", *homes)
         commit_checks(
             Workspace.open(str(root)),
             MONITORED,

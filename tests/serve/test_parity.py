@@ -22,7 +22,7 @@ from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import add_monitor
 from lycosa.watch.watches import add_watch
 from tests.captures.test_captures import HTML, Capture, archive
-from tests.cli.conftest import run
+from tests.cli.conftest import run_here
 from tests.serve.client import Client
 from tests.serve.conftest import serving
 from tests.serve.test_uptime import commit_checks
@@ -228,7 +228,7 @@ class Served:
 
 def command_json(root: str, words: Collection[str]) -> Any:
     """Return the document that a command prints with `--json`."""
-    done = run("-w", root, *words, "--json")
+    done = run_here("-w", root, *words, "--json")
     assert done.code in (0, 1), done.err  # 1: no results
     return json.loads(done.out)
 

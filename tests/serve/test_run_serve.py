@@ -23,7 +23,7 @@ from lycosa.serve.server import ServerOptions
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from tests import waiting
-from tests.cli.conftest import run
+from tests.cli.conftest import run_here
 from tests.daemon.daemons import QUICK, RUN, collection, site
 from tests.serve.conftest import server_process
 
@@ -90,11 +90,11 @@ def test_port_in_use_is_reported_before_the_crawl_starts(tmp_path: Path) -> None
             QUICK + collection("one", f"http://127.0.6.43:{server.port}/")
         )
         words = ["run", "--serve", "--host", "127.0.6.43", "--port", str(server.port)]
-        done = run("-w", str(workspace), *words, limit_s=LIMIT_S)
+        done = run_here("-w", str(workspace), *words)
     done.expect(1, err=("cannot listen on 127.0.6.43",))
     assert not (workspace / "log").exists()
-    assert run("-w", str(workspace), "run", "--port", "1", limit_s=LIMIT_S).code == 2
-    refused = run("-w", str(workspace), "run", "--serve", "--host", "a..b", limit_s=LIMIT_S)
+    assert run_here("-w", str(workspace), "run", "--port", "1").code == 2
+    refused = run_here("-w", str(workspace), "run", "--serve", "--host", "a..b")
     refused.expect(2, err=("cannot listen on 'a..b'",))
 
 
@@ -115,7 +115,7 @@ def test_several_processes_share_sessions_and_port(tmp_path: Path) -> None:
             "a session is valid in every process"
         )
         port = address.rstrip("/").rpartition(":")[2]
-        run(*words, port, limit_s=LIMIT_S).expect(1, err=("cannot listen",))
+        run_here(*words, port).expect(1, err=("cannot listen",))
     assert process.returncode == 0
 
 

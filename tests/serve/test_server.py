@@ -18,7 +18,7 @@ from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.index.indexer import Indexer
 from lycosa.serve.server import address_of, listen
-from tests.cli.conftest import run
+from tests.cli.conftest import run_here
 from tests.index.corpus import Corpus, page
 from tests.serve.conftest import lycosa, printed_address, server_process
 
@@ -128,6 +128,6 @@ def test_server_searches_shard_replicas_and_a_second_workspace(tmp_path: Path) -
 def test_ray_address_without_engine_ray_is_refused(tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "workspace"))
     engine = ("--engine", "local", "--address", "127.0.0.1:6379")
-    result = run("serve", "-w", corpus.root, *engine, limit_s=120)
+    result = run_here("serve", "-w", corpus.root, *engine)
     assert result.code == 2
     assert "--engine ray" in result.err

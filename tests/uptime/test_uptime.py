@@ -28,8 +28,8 @@ from lycosa.uptime.monitors import add_monitor, monitors_of, remove_monitor, sig
 from lycosa.uptime.report import live_status
 from lycosa.uptime.results import evaluate_check
 from tests import waiting
-from tests.cli.conftest import LYCOSA, run
-from tests.crawl.kills import here, lycosa
+from tests.cli.conftest import LYCOSA, run_here
+from tests.crawl.kills import here
 from tests.daemon.daemons import collection, daemon, site
 from tests.servers.certificates import make_certificate
 from tests.servers.controllable_server import ControllableServer, expired_certificate
@@ -161,7 +161,7 @@ def test_a_daemon_monitors_during_a_crawl_and_after_its_worker_is_killed(
         with daemon(tmp_path / "ws", settings) as running:
             running.until_pages(9)
             running.until(lambda: states(tmp_path / "ws"))
-            lycosa(
+            here(
                 tmp_path / "ws",
                 "monitor",
                 "add",
@@ -181,7 +181,7 @@ def test_a_daemon_monitors_during_a_crawl_and_after_its_worker_is_killed(
             running.until(lambda: running.worker not in (0, worker))
             requests = len(other.arrival_times)
             running.until(lambda: len(other.arrival_times) >= requests + 2)
-            lycosa(tmp_path / "ws", "monitor", "remove", other.url)
+            here(tmp_path / "ws", "monitor", "remove", other.url)
             running.until(lambda: other.url not in states(tmp_path / "ws"))
             assert running.stop() == 0
         checks = [row for row in running.rows("visits") if row["kind"] == "check"]
@@ -191,9 +191,7 @@ def test_a_daemon_monitors_during_a_crawl_and_after_its_worker_is_killed(
         # one check may have been in flight at the kill, one at the end
         assert len(other_checks) >= len(other.arrival_times) - 2
         assert {row["verdict"] for row in checks} == {"up"}
-        report = json.loads(
-            lycosa(tmp_path / "ws", "monitor", f"127.0.3.90:{server.port}", "--json")
-        )
+        report = json.loads(here(tmp_path / "ws", "monitor", f"127.0.3.90:{server.port}", "--json"))
         assert report["pages"]["pages"] == 9
         assert [each["url"] for each in report["monitors"]] == [home]
         assert "no errors" in here(tmp_path / "ws", "check", "--deep")
@@ -261,7 +259,7 @@ def test_errors_of_configured_monitors_name_the_url(tmp_path: Path) -> None:
     (tmp_path / "ws" / "lycosa.toml").write_text(
         monitor.format("example.org") + "notify = ['command no-such-program']\n"
     )
-    refused = run("-w", str(tmp_path / "ws"), "monitor", "run")
+    refused = run_here("-w", str(tmp_path / "ws"), "monitor", "run")
     refused.expect(2, err=("[[monitor]] http://example.org/: there is no executable program",))
 
 
