@@ -27,7 +27,7 @@ from lycosa.serve.web.concurrency import (
     RequestKind,
     request_kind,
 )
-from lycosa.serve.web.proxies import TrustedProxies
+from lycosa.serve.web.proxies import UNKNOWN, TrustedProxies
 from lycosa.serve.web.request_bodies import MAX_BODY_BYTES, BufferedBodies
 from lycosa.serve.web.slow_clients import ResponseMemory, TimedConnection
 from tests.serve.client import Client
@@ -322,11 +322,18 @@ PROXIES = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
         ),
         (
             "127.0.0.1",
-            [("forwarded", "for=192.0.2.7"), ("x-forwarded-for", "203.0.113.9")],
+            [("forwarded", "for=192.0.2.7"), ("x-forwarded-for", "192.0.2.7")],
             "192.0.2.7",
         ),
-        ("127.0.0.1", [("forwarded", "for=192.0.2.7, for=unknown")], "127.0.0.1"),
-        ("127.0.0.1", [("forwarded", ";;;=")], "127.0.0.1"),
+        # The client invented one of them. It must not count as the proxy, which has no rate limit.
+        (
+            "127.0.0.1",
+            [("forwarded", "for=127.0.0.1"), ("x-forwarded-for", "203.0.113.9")],
+            UNKNOWN,
+        ),
+        ("127.0.0.1", [("forwarded", "for=192.0.2.7, for=unknown")], UNKNOWN),
+        ("127.0.0.1", [("forwarded", 'for=", for=192.0.2.7')], UNKNOWN),
+        ("127.0.0.1", [("forwarded", ";;;=")], UNKNOWN),
         ("127.0.0.1", [], "127.0.0.1"),
         ("198.51.100.1", [("x-forwarded-for", "192.0.2.7")], "198.51.100.1"),  # not a trusted proxy
     ],
