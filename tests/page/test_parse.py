@@ -395,6 +395,18 @@ def parse_in_time(
         b"<ul><li>",
         b"<h1>t<div>",
         b"<a href=x>t<table><td>",
+        # elements that look as if they were closed
+        b"<optgroup>",
+        b"<dd><li>",
+        b"<option><p>",
+        b"<div></x>",
+        b"<div></p>",
+        b"<form><div></form>",
+        b"<span><p></span></p>",
+        b"<div><!--</div>-->",
+        b'<div a="</div>">',
+        b"<div><textarea></div></textarea>",
+        b"<div><script><!--<script></script></div></script>-->",
     ],
 )
 def test_deep_nesting(opening: bytes) -> None:

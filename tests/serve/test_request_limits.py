@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import socket
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any, ParamSpec
 
 import pytest
+import uvicorn
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lycosa.config.reading import parse_config
@@ -16,6 +19,7 @@ from lycosa.core.errors import ConfigError
 from lycosa.serve.app import create_app
 from lycosa.serve.search.sources import SearchSource
 from lycosa.serve.web import request_bodies as bodies
+from lycosa.serve.web import slow_clients
 from lycosa.serve.web.concurrency import (
     MAX_ANONYMOUS,
     MAX_CONCURRENT,
@@ -23,8 +27,9 @@ from lycosa.serve.web.concurrency import (
     RequestKind,
     request_kind,
 )
-from lycosa.serve.web.proxies import TrustedProxies
+from lycosa.serve.web.proxies import UNKNOWN, TrustedProxies
 from lycosa.serve.web.request_bodies import MAX_BODY_BYTES, BufferedBodies
+from lycosa.serve.web.slow_clients import ResponseMemory, TimedConnection
 from tests.serve.client import Client
 
 P = ParamSpec("P")
@@ -317,11 +322,18 @@ PROXIES = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
         ),
         (
             "127.0.0.1",
-            [("forwarded", "for=192.0.2.7"), ("x-forwarded-for", "203.0.113.9")],
+            [("forwarded", "for=192.0.2.7"), ("x-forwarded-for", "192.0.2.7")],
             "192.0.2.7",
         ),
-        ("127.0.0.1", [("forwarded", "for=192.0.2.7, for=unknown")], "127.0.0.1"),
-        ("127.0.0.1", [("forwarded", ";;;=")], "127.0.0.1"),
+        # The client invented one of them. It must not count as the proxy, which has no rate limit.
+        (
+            "127.0.0.1",
+            [("forwarded", "for=127.0.0.1"), ("x-forwarded-for", "203.0.113.9")],
+            UNKNOWN,
+        ),
+        ("127.0.0.1", [("forwarded", "for=192.0.2.7, for=unknown")], UNKNOWN),
+        ("127.0.0.1", [("forwarded", 'for=", for=192.0.2.7')], UNKNOWN),
+        ("127.0.0.1", [("forwarded", ";;;=")], UNKNOWN),
         ("127.0.0.1", [], "127.0.0.1"),
         ("198.51.100.1", [("x-forwarded-for", "192.0.2.7")], "198.51.100.1"),  # not a trusted proxy
     ],
@@ -352,3 +364,86 @@ def test_invalid_network_of_proxies_is_refused() -> None:
     )
     with pytest.raises(ConfigError, match=r"neither an IP address nor a network"):
         parse_config('[serve]\ntrusted_proxies = ["proxy.example"]')
+
+
+async def _listen(app: ASGIApp) -> tuple[uvicorn.Server, asyncio.Task[None], int]:
+    """Start a server with `TimedConnection`; return it, its task and its port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, http=TimedConnection, lifespan="off", log_level="error")
+    server = uvicorn.Server(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    return server, task, listener.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "has_response"),
+    [
+        (b"", False),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ", False),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET /", True),
+    ],
+)
+def test_connections_without_a_complete_request_end(
+    request_bytes: bytes, has_response: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slow_clients, "STALL_S", 0.3)
+
+    @in_loop
+    async def scenario() -> None:
+        server, task, port = await _listen(PlainTextResponse("ok"))
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request_bytes)
+        received = b""
+        with suppress(ConnectionResetError):
+            while part := await reader.read(1_000):
+                received += part
+        assert received.startswith(b"HTTP/1.1 200") == has_response
+        writer.close()
+        server.should_exit = True
+        await task
+
+    scenario()
+
+
+def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slow_clients, "STALL_S", 0.3)
+
+    @in_loop
+    async def scenario() -> None:
+        app = ResponseMemory(PlainTextResponse("x" * 20_000_000))
+        server, task, port = await _listen(app)
+        _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1_000)
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await asyncio.sleep(0.2)
+        [connection] = server.server_state.connections
+        assert connection.transport.get_write_buffer_size() < 1_000_000
+        while server.server_state.connections:
+            await asyncio.sleep(0.05)
+        assert not app._unsent
+        writer.close()
+        server.should_exit = True
+        await task
+
+    scenario()
+
+
+@in_loop
+async def test_large_responses_share_memory() -> None:
+    release = asyncio.Event()
+    size = slow_clients.MAX_UNSENT_BYTES * 2 // 3
+    app = ResponseMemory(Response(bytes(size)))
+    sent: list[Message] = []
+
+    async def slow(message: Message) -> None:
+        sent.append(message)
+        await release.wait()
+
+    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
+    first = asyncio.create_task(app(scope, asyncio.Event().wait, slow))  # type: ignore[arg-type]
+    await _run_pending_tasks()
+    refused = await _request(app, "GET", "/")
+    assert refused[0]["status"] == 503
+    release.set()
+    await first
+    assert sum(len(part.get("body", b"")) for part in sent) == size
+    assert (await _request(app, "GET", "/"))[0]["status"] == 200

@@ -37,8 +37,8 @@ class ServeSettings(SettingsSection):
         (),
         description='Addresses or networks (CIDR) of reverse proxies, for example `["127.0.0.1", '
         '"10.0.0.0/8"]`. Their `Forwarded` or '
-        "`X-Forwarded-For` header names the client for rate limits and lock-outs. Empty: these "
-        "headers are ignored.",
+        "`X-Forwarded-For` header names the client for rate limits and lock-outs; clients for "
+        "which both differ share one limit. Empty: these headers are ignored.",
     )
     library: str = Field(
         "",

@@ -25,6 +25,7 @@ from lycosa.serve.web.problems import problem_response
 from lycosa.serve.web.proxies import TrustedProxies
 from lycosa.serve.web.rate_limits import RateLimitMiddleware
 from lycosa.serve.web.security import SecurityMiddleware, allowed_hosts
+from lycosa.serve.web.slow_clients import TimedConnection
 from lycosa.store.storage.storage import open_storage
 
 PATH = "/mcp"
@@ -65,6 +66,7 @@ def serve_http(
         try:
             config = uvicorn.Config(
                 create_app(server, options.root, host, settings),
+                http=TimedConnection,
                 log_level="warning",
                 access_log=False,
                 server_header=False,

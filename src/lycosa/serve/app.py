@@ -43,6 +43,7 @@ from lycosa.serve.web.proxies import TrustedProxies
 from lycosa.serve.web.rate_limits import RateLimitMiddleware
 from lycosa.serve.web.request_bodies import BufferedBodies
 from lycosa.serve.web.security import SECURITY_HEADERS, SecurityMiddleware
+from lycosa.serve.web.slow_clients import ResponseMemory
 
 ENCODER_FAILURES = "lycosa_encoder_failures_total"
 _STATIC = Path(__file__).parent / "web" / "static"
@@ -138,6 +139,7 @@ def create_app(
         signed_in=lambda scope: services.access.is_signed_in(Request(scope)),
         remote_search=not isinstance(services.source, SearchSource),
     )
+    app.add_middleware(ResponseMemory)
     app.add_middleware(BufferedBodies)
     app.add_middleware(RateLimitMiddleware, rate=limits.rate)
     app.add_middleware(SecurityMiddleware, hosts=hosts)

@@ -21,6 +21,7 @@ from lycosa.processes.memory import steady_memory
 from lycosa.serve.app import create_app
 from lycosa.serve.search.sources import Source
 from lycosa.serve.web.security import allowed_hosts
+from lycosa.serve.web.slow_clients import TimedConnection
 
 MAX_CONNECTIONS = 1_000
 """Maximum number of connections, most of them idle (uvicorn refuses more with 503).
@@ -81,6 +82,7 @@ def run_server(
         _freeze_memory()
         config = uvicorn.Config(
             app,
+            http=TimedConnection,
             log_level="warning",
             access_log=False,
             server_header=False,

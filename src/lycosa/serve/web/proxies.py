@@ -16,15 +16,18 @@ _PART = re.compile(
 """One `name=value` of a Forwarded header (RFC 7239 section 4), and the delimiter after it."""
 
 _SCHEMES = ("http", "https")
+UNKNOWN = "unknown"
+"""The address of clients that the headers do not name. They share one rate limit."""
 
 
 class TrustedProxies:
     """ASGI middleware: where a request comes from a trusted proxy, the client and the scheme are
     those that the proxy names.
 
-    `Forwarded` (RFC 7239) counts before `X-Forwarded-For` and `X-Forwarded-Proto`. Of several
-    addresses the last one that is no trusted proxy is the client: the client may have invented
-    those before it. The headers of other senders are ignored.
+    They name it in `Forwarded` (RFC 7239), or in `X-Forwarded-For` and `X-Forwarded-Proto`. Of
+    several addresses the last one that is no trusted proxy is the client: the client may have
+    invented those before it. The client is `UNKNOWN` if they name none, or different ones: proxies
+    pass on the header that they do not set. The headers of other senders are ignored.
     """
 
     def __init__(self, app: ASGIApp, trusted: Iterable[str]) -> None:
@@ -43,21 +46,31 @@ class TrustedProxies:
     def _as_sent(self, scope: Scope) -> Scope:
         fields = [(name.lower(), value.decode("latin-1")) for name, value in scope["headers"]]
         forwarded = ",".join(value for name, value in fields if name == b"forwarded")
-        if forwarded:
-            hops = forwarded_hops(forwarded)
-        else:
-            addresses = ",".join(
-                value for name, value in fields if name == b"x-forwarded-for"
-            ).split(",")
-            protocol = next(
-                (value for name, value in reversed(fields) if name == b"x-forwarded-proto"), ""
-            ).rpartition(",")[2]
-            hops = [(each, protocol) for each in addresses if each.strip()]
+        addresses = ",".join(value for name, value in fields if name == b"x-forwarded-for")
+        protocol = next(
+            (value for name, value in reversed(fields) if name == b"x-forwarded-proto"), ""
+        ).rpartition(",")[2]
+        named = [
+            self._through(scope, hops)
+            for hops in (
+                forwarded_hops(forwarded) if forwarded else None,
+                [(each, protocol) for each in addresses.split(",")] if addresses else None,
+            )
+            if hops is not None
+        ]
+        if not named:
+            return scope
+        if len({each["client"][0] for each in named}) > 1:
+            return {**scope, "client": (UNKNOWN, 0)}
+        return named[0]
+
+    def _through(self, scope: Scope, hops: Sequence[tuple[str, str]]) -> Scope:
+        scope = {**scope, "client": (UNKNOWN, 0)}
         for address, scheme in reversed(hops):
             host = _host_of(address)
             if host is None:
-                break  # "unknown" or damaged: the proxy itself is the last that is known
-            scope = {**scope, "client": (host, 0)}
+                break  # "unknown" or damaged
+            scope["client"] = (host, 0)
             if scheme.strip().lower() in _SCHEMES:
                 scope["scheme"] = scheme.strip().lower()
             if not self._is_trusted(host):
