@@ -143,7 +143,6 @@ def test_links_to_and_from_a_page_and_broken_links(site: Site) -> None:
     )
 
 
-
 def test_texts_in_csv_files_are_no_formulas(tmp_path: Path) -> None:
     html = "<title>=HYPERLINK(1)</title><p>A page whose title a spreadsheet would compute."
     workspace = Workspace.create(str(tmp_path / "w"))
