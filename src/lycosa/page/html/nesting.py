@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,15 +38,35 @@ _ATTRIBUTES = re.compile(
 # WHATWG HTML 13.2.5.6 and following: a comment, CDATA, a bogus comment, or a tag
 _TOKEN = re.compile(rb"<(?:(!--)|(!\[CDATA\[)|([!?]|/[^a-zA-Z>])|(/?)([a-zA-Z][^\t\n\f\r />]*+))")
 _COMMENT = re.compile(rb"-?>|.*?(?:--!?>|\Z)", re.DOTALL)
-_END_OF_TAG = re.compile(
+_REST_OF_TAG = (
     rb"(?:[\t\n\f\r /]*+[^\t\n\f\r />][^\t\n\f\r />=]*+"
     rb"(?:[\t\n\f\r ]*+=[\t\n\f\r ]*+"
     rb"(?:\"[^\"]*+\"|'[^']*+'|[^\t\n\f\r >\"'][^\t\n\f\r >]*+|(?=>)))?+)*+[\t\n\f\r /]*+>"
 )
+_END_OF_TAG = re.compile(_REST_OF_TAG)
 _RAW = {  # elements whose content is no markup, outside of SVG and MathML
     name: re.compile(rb"</%s(?=[\t\n\f\r />])" % name, re.IGNORECASE)
     for name in b"iframe noembed noframes script style textarea title xmp".split()
 }
+_ENDS_OF_RAW = b"-->" + b"".join(b"</%s>" % name for name in _RAW)
+_ANY_TAG = re.compile(rb"<[^<>]*>")
+# All tokens at once: the name of each comment ("!--"), bogus comment ("!", "?", "/") or tag ("/p").
+# It is empty for a start tag of `_RAW` with its content, and given for one with an uncertain end.
+_TOKENS = re.compile(
+    rb"<(?:(?=[intxINTSXs])(?i:%s)"
+    rb"|(!--|!\[CDATA\[|[!?]|/(?![a-zA-Z>])|/?+[a-zA-Z][^\t\n\f\r />]*+)"
+    rb"(?:(?<=<!--)(?:-?>|.*?(?:--!?>|\Z))|(?<=<!\[CDATA\[)|(?<=<[!?/])[^>]*+>"
+    rb"|(?<!<!--)(?<!<[!?/])(?:>|(?: [a-zA-Z-]++=\"[^\"]*+\")++>|%s)))"
+    % (
+        b"|".join(
+            rb"%s(?=[\t\n\f\r />])%s(?:[^<]++|<(?!/%s[\t\n\f\r />]%s))*+(?:(?=</)|\Z)"
+            % (name, _REST_OF_TAG, name, b"|script" if name == b"script" else b"")
+            for name in _RAW
+        ),
+        _REST_OF_TAG,
+    ),
+    re.DOTALL,
+)
 
 
 def _names(text: str) -> frozenset[bytes]:
@@ -89,6 +110,16 @@ _BARRIERS = (  # for the end tags of these
     | {b"li": _SCOPES | {b"ol", b"ul"}, b"p": _SCOPES | {b"button"}}
 )
 _MARKERS = _names("applet caption marquee object table template")
+_OMITTED = _names("dd dt li p")  # their end tags may be omitted
+_COMMENTS = {b"!", b"!--", b"?", b"/"}
+_ENDS = {b"/" + name for name in (*_UNCOUNTED, *_RAW)}
+_USUAL = _UNCOUNTED | {b""}
+_IGNORED = _USUAL | _COMMENTS | _ENDS
+_UNCERTAIN = _names("frameset math plaintext template ![cdata[").union(_RAW)
+_OMITTED_IN_SPECIAL = _names("circle ellipse line option path polygon polyline rect stop use")
+_IN_SPECIAL = _OMITTED_IN_SPECIAL | _names(
+    "defs g lineargradient optgroup radialgradient select svg symbol"
+)
 _MAX_UNCLOSED = 32  # elements that are looked at for an end tag
 _MAX_CLONES = 7  # special elements within formatting that is closed (13.2.6.4.7, outer loop)
 
@@ -114,8 +145,75 @@ def bounded(data: bytes) -> tuple[bytes, tuple[str, ...]]:
     ends = int(np.count_nonzero(array[np.flatnonzero(begins[:-1]) + 1] == ord("/")))
     if count * (count - ends) <= MAX_WORK:
         return data, faults
-    data, more = _flatten(data, count)
+    max_depth = max(MAX_DEPTH, MAX_WORK // count)
+    max_formatting = max(1, min(32, _MAX_REOPENED // count))
+    if count <= MAX_TAGS and _is_well_nested(data, max_depth, max_formatting):
+        return data, faults
+    data, more = _flatten(data, _OpenElements(max_depth, max_formatting))
     return data, faults + more
+
+
+class _Token(NamedTuple):
+    """What a token of `_TOKENS` does.
+
+    `name`: of the element, empty if none is opened or closed; `is_usual`: that is different in
+    `svg` and `select`; `is_special`: it is one of these.
+    """
+
+    name: bytes
+    is_end: bool
+    is_usual: bool
+    is_formatting: bool
+    is_special: bool
+
+
+class _Tokens(dict[bytes, _Token]):
+    """Name of a token -> what it does."""
+
+    def __missing__(self, token: bytes) -> _Token:
+        lower = token.lower()
+        name = b"" if lower in _IGNORED else lower.removeprefix(b"/")
+        is_end = name != b"" and lower.startswith(b"/")
+        self[token] = result = _Token(
+            name,
+            is_end,
+            lower in _USUAL or (name != b"" and name not in _IN_SPECIAL),
+            name in _FORMATTING,
+            name in (b"svg", b"select"),
+        )
+        return result
+
+
+def _is_well_nested(data: bytes, max_depth: int, max_formatting: int) -> bool:
+    """Return whether all elements are certain to be closed in order, and no limit is exceeded.
+
+    Such markup is common, and several times as fast as in `_flatten`.
+    """
+    stack: list[bytes] = []
+    special = formatting = 0
+    for name, is_end, is_usual, is_formatting, is_special in map(
+        _Tokens().__getitem__, _TOKENS.findall(data)
+    ):
+        if is_end:
+            if stack and stack[-1] != name:
+                omitted = _OMITTED_IN_SPECIAL if special else _OMITTED if name in _BLOCKS else ()
+                while stack and stack[-1] != name and stack[-1] in omitted:
+                    stack.pop()
+            if not stack or stack.pop() != name:
+                return False
+            special -= is_special
+            formatting -= is_formatting
+        elif special and is_usual:
+            return False
+        elif name:
+            if name in _UNCERTAIN:
+                return False
+            special += is_special
+            formatting += is_formatting
+            stack.append(name)
+            if len(stack) > max_depth or formatting > max_formatting:
+                return False
+    return True
 
 
 def _cuts(data: bytes) -> list[tuple[int, int]]:
@@ -178,6 +276,7 @@ class _OpenElements:
         self._open = Counter[bytes]()
         self._unclosed = Counter[bytes]()  # formatting, also that which is to be opened again
         self._formatting = self._unusual = 0
+        self._is_form_lost = False  # an end tag beyond a barrier: no other one closes the form
 
     @property
     def is_usual(self) -> bool:
@@ -196,6 +295,8 @@ class _OpenElements:
             over = over or self._formatting >= self._max_formatting
             self._formatting += 1
             self._unclosed[name] += 1
+        elif name == b"form":
+            self._is_form_lost = False
         self._names.append(name)
         self._open[name] += 1
         self._unusual += name in _UNUSUAL
@@ -206,6 +307,10 @@ class _OpenElements:
         """Process an end tag. Return whether to drop it."""
         closed = _HEADINGS if name in _HEADINGS else (name,)
         place = self._place(closed, _BARRIERS.get(name, _SPECIAL))
+        if name == b"form":
+            if self._is_form_lost:
+                return False
+            self._is_form_lost = place is None
         if name not in _FORMATTING:
             return self._remove(place)
         if place is not None:
@@ -265,24 +370,27 @@ class _RawText:
         return end
 
 
-def _flatten(data: bytes, count: int) -> tuple[bytes, tuple[str, ...]]:
-    """Drop the start tags that would nest too deep, with their end tags; all text stays."""
-    elements = _OpenElements(
-        max(MAX_DEPTH, MAX_WORK // count), max(1, min(32, _MAX_REOPENED // count))
-    )
+def _flatten(data: bytes, elements: _OpenElements) -> tuple[bytes, tuple[str, ...]]:
+    """Drop the start tags that would nest too deep, with their end tags; all text stays.
+
+    Where it is not certain what is a tag, all others are dropped too.
+    """
     raw_text = _RawText(data)
     pieces: list[bytes] = []
     position = copied = tags = 0
     certain = 0  # until here, end tags may be text
+    cdata_end = -1
     while (token := _TOKEN.search(data, position)) is not None:
         start, position = token.span()
         is_comment, is_cdata, is_bogus, slash, name = token.groups()
-        if is_comment:
-            position = _end(_COMMENT.match(data, position), data)
-        elif is_cdata:  # a comment in HTML, text in SVG
-            end = data.find(b"]]>", position)
-            certain = max(certain, end if end >= 0 else len(data))
-        elif is_bogus:
+        is_certain = start >= certain  # else it may be text, and hide no markup
+        if is_cdata:  # a comment in HTML, text in SVG
+            if cdata_end < position:
+                cdata_end = data.find(b"]]>", position) % (len(data) + 1)
+            certain = max(certain, cdata_end)
+        elif is_comment and is_certain:
+            position = _end(_COMMENT.match(data, position), len(data))
+        elif is_bogus and is_certain:
             position = data.find(b">", position - 1) + 1 or len(data)
         if name is None:
             continue
@@ -291,15 +399,19 @@ def _flatten(data: bytes, count: int) -> tuple[bytes, tuple[str, ...]]:
             pieces.append(data[copied:start])
             faults = (FAULT_FLATTENED, FAULT_TAGS_CUT) if len(pieces) > 1 else (FAULT_TAGS_CUT,)
             return b" ".join(pieces), faults
-        position = _end(_END_OF_TAG.match(data, position), data)
+        if is_certain:
+            position = _end(_END_OF_TAG.match(data, position), len(data))
         name = name.lower()
         if slash:
-            is_over = start >= certain and elements.end(name)
+            is_over = is_certain and elements.end(name)
+        elif not is_certain:
+            certain = len(data) if name in _RAW else certain
+            if elements.start(b"?"):
+                pieces += (data[copied:start], _ENDS_OF_RAW, _without_tags(data[start:]))
+                return b" ".join(pieces), (FAULT_FLATTENED,)
+            is_over = False
         elif name == b"plaintext" and elements.is_usual:
             break
-        elif start < certain:
-            certain = len(data) if name in _RAW else certain
-            is_over = elements.start(b"?")
         elif name in _RAW:
             end = raw_text.end(name, position)
             certain = raw_text.last_end(position, end) if name == b"script" else end
@@ -316,5 +428,9 @@ def _flatten(data: bytes, count: int) -> tuple[bytes, tuple[str, ...]]:
     return b" ".join(pieces), (FAULT_FLATTENED,)
 
 
-def _end(match: re.Match[bytes] | None, data: bytes) -> int:
-    return len(data) if match is None else match.end()
+def _without_tags(data: bytes) -> bytes:
+    return _ANY_TAG.sub(b" ", data).replace(b"<", b"&lt;")
+
+
+def _end(match: re.Match[bytes] | None, default: int) -> int:
+    return default if match is None else match.end()
