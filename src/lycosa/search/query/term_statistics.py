@@ -218,20 +218,22 @@ def _at() -> pl.Expr:
 
 def _filters(request: TermsRequest) -> pl.Expr:
     """Return which pages to count."""
-    host, slash, path = request.host.partition("/")
-    in_site = (
-        rf"^[a-z]+://(?:[^/?]*[.@])?{re.escape(host.lower())}(?::\d+)?"
-        rf"{slash}{re.escape(path)}(?:[/?]|$)"
-    )
-    conditions = [
-        (pl.col("may_index"), True),
-        (pl.col("language") == request.language, bool(request.language)),
-        (pl.col("collection") == request.collection, bool(request.collection)),
-        (pl.col("url").str.contains(in_site), bool(request.host)),
-        (_at() >= request.since, request.since is not None),
-        (_at() < request.until, request.until is not None),
-    ]
-    return pl.all_horizontal(condition for condition, is_set in conditions if is_set)
+    filters = pl.col("may_index")
+    if request.language:
+        filters &= pl.col("language") == request.language
+    if request.collection:
+        filters &= pl.col("collection") == request.collection
+    if request.host:
+        host, slash, path = request.host.partition("/")
+        filters &= pl.col("url").str.contains(
+            rf"^[a-z]+://(?:[^/?]*[.@])?{re.escape(host.lower())}(?::\d+)?"
+            rf"{slash}{re.escape(path)}(?:[/?]|$)"
+        )
+    if request.since is not None:
+        filters &= _at() >= request.since
+    if request.until is not None:
+        filters &= _at() < request.until
+    return filters
 
 
 def _newest(tables: LiveTables, filters: pl.Expr) -> int:
