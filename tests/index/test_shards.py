@@ -277,10 +277,11 @@ def test_kill_during_a_build_leaves_complete_shards(many_hosts: Corpus) -> None:
 
 
 def make_follower(corpus: Corpus, interval: str) -> IndexFollower:
-    settings = IndexSettings.model_validate({"heap": "15MiB", "interval": interval})
-    follower = IndexFollower(corpus.root, settings, SystemClock())
-    follower.start()
-    return follower
+    return IndexFollower(
+        corpus.root,
+        IndexSettings.model_validate({"heap": "15MiB", "interval": interval}),
+        SystemClock(),
+    )
 
 
 def test_commits_within_the_interval_are_indexed_together(corpus: Corpus) -> None:

@@ -189,7 +189,7 @@ class _HuntRun:
         self._query = HuntQuery(request.question)
         open_workspace = Workspace.open_or_create if self._seeds else Workspace.open
         self.workspace, self._clock = open_workspace(order.root), environment.clock
-        self._follower = IndexFollower(order.root, order.config.index, self._clock)
+        self._follower: IndexFollower | None = None
         self._began = self._clock.monotonic_ms()
         self._progress_due = Interval(self._clock, _PROGRESS_EVERY_MS, _PROGRESS_EVERY_MS)
         self._enough = False
@@ -211,7 +211,9 @@ class _HuntRun:
             SessionOptions(
                 limits=Limits(min(request.pages or MAX_PAGES, MAX_PAGES), request.time_ms),
                 observer=self._progress,
-                committed=self._follower.committed,
+                committed=lambda entry: (
+                    self._follower.committed(entry) if self._follower is not None else None
+                ),
                 tick=tick,
                 fetcher=self._environment.fetcher,
             ),
@@ -222,7 +224,8 @@ class _HuntRun:
             return self._hunt(session, elsewhere=bool(settings.keys() - {self._collection.name}))
         finally:
             session.close()
-            self._follower.close()
+            if self._follower is not None:
+                self._follower.close()
 
     def _hunt(self, session: CrawlSession, *, elsewhere: bool) -> Event:
         request, worker = self._request, session.worker
@@ -253,11 +256,12 @@ class _HuntRun:
             worker.progress.start_only_from(self._seeds)
         dispatcher.begin()
         if self._order.index:
-            self._follower.start()
+            self._follower = IndexFollower(self._order.root, self._order.config.index, self._clock)
         self._environment.on_worker(worker)
         progress = worker.run()
         session.claim.release()
-        self._follower.finish()
+        if self._follower is not None:
+            self._follower.finish()
         event: Event = {
             "event": "ended",
             "ended": "enough" if self._enough else progress.ended,

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 from lycosa.config.settings import IndexSettings
 from lycosa.core.clock import Clock
 from lycosa.core.errors import LycosaError
+from lycosa.index.indexer import Indexer
 from lycosa.processes.memory import give_back
 from lycosa.processes.threads import OnError, start_thread
-
-if TYPE_CHECKING:
-    from lycosa.index.indexer import Indexer
 
 _WITHOUT_SUGGESTIONS_MS = 60_000
 
@@ -27,21 +24,13 @@ class IndexFollower:
     """
 
     def __init__(self, root: str, settings: IndexSettings, clock: Clock) -> None:
-        self._root, self._settings, self._clock = root, settings, clock
+        self._indexer = Indexer(root, settings, release_memory=give_back)
+        self._interval_ms = settings.interval
+        self._clock = clock
         self._wake = threading.Event()
         self._ending = threading.Event()
         self.error: LycosaError | None = None
-        self._indexer: Indexer | None = None
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Follow the log from now on. Without it, the other methods do nothing."""
-        from lycosa.index.indexer import Indexer  # a crawl without an index does not load it
-
-        self._indexer = Indexer(self._root, self._settings, release_memory=give_back)
-        self._thread = start_thread(
-            self._follow, self._indexer, name="index", on_error=OnError.RESTART
-        )
+        self._thread = start_thread(self._follow, name="index", on_error=OnError.RESTART)
 
     def committed(self, entry: int) -> None:
         """Wake the thread: the log has a new entry."""
@@ -56,25 +45,23 @@ class IndexFollower:
         self._end()
         if self.error is not None:
             raise self.error
-        if self._indexer is not None:
-            give_back()
-            self._indexer.update(last=True)
+        give_back()
+        self._indexer.update(last=True)
 
     def close(self) -> None:
         """End the thread after its update. Idempotent; allowed after `finish`."""
         self._end()
-        if self._indexer is not None:
-            self._indexer.close()
+        self._indexer.close()
 
-    def _follow(self, indexer: Indexer) -> None:
+    def _follow(self) -> None:
         started = self._clock.monotonic_ms()
         while not self._ending.is_set():
             self._wake.wait()
-            if self._ending.wait(self._settings.interval / 1000):
+            if self._ending.wait(self._interval_ms / 1000):
                 return
             self._wake.clear()
             try:
-                indexer.update(
+                self._indexer.update(
                     suggestions=self._clock.monotonic_ms() - started >= _WITHOUT_SUGGESTIONS_MS
                 )
             except LycosaError as error:
@@ -84,5 +71,4 @@ class IndexFollower:
     def _end(self) -> None:
         self._ending.set()
         self._wake.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._thread.join()

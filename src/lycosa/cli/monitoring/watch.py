@@ -101,11 +101,10 @@ def _lines(watch: WatchInfo) -> Iterator[str]:
     if any(details):
         yield "  " + "; ".join(filter(None, details))
     for target in watch.notify:
-        state = f"{target.delivered:,} delivered"
-        state += f", {target.waiting:,} pending" if target.waiting else ""
-        state += f", {target.dropped:,} dropped" if target.dropped else ""
-        state += f" ({target.problem})" if target.problem else ""
-        yield f"  {target.target}: {state}"
+        numbers = {"pending": target.waiting, "dropped": target.dropped}
+        further = "".join(f", {number:,} {name}" for name, number in numbers.items() if number)
+        problem = f" ({target.problem})" if target.problem else ""
+        yield f"  {target.target}: {target.delivered:,} delivered{further}{problem}"
 
 
 @app.command()

@@ -52,16 +52,14 @@ def command(where: InWorkspace, pages: PageFilter, options: TermOptions) -> Outp
             f"{term.total:>9,}  {term.recent:>8,}"
         )
         lines.append(line + (f"  {term.surprise:>8,.1f}" if options.rising else ""))
-    summary = number_of(report.pages, "page")
-    if report.pages:
-        summary += f", {report.recent_pages:,} of them recent (since {report.recent_since[:10]})"
-    if report.missed:
-        summary += (
-            f"\ntoo many words to count: some words on up to {number_of(report.missed, 'page')} "
-            "are missing"
-        )
+    recent = f", {report.recent_pages:,} of them recent (since {report.recent_since[:10]})"
+    missed = (
+        f"\ntoo many words to count: some words on up to {number_of(report.missed, 'page')} "
+        "are missing"
+    )
     text = "\n".join(lines) if report.terms else _reason(report, options)
-    return Output(report, text, summary)
+    summary = number_of(report.pages, "page") + (recent if report.pages else "")
+    return Output(report, text, summary + (missed if report.missed else ""))
 
 
 def _reason(report: TermsReport, options: TermOptions) -> str:

@@ -131,8 +131,8 @@ def crawl_together(
     with workspace.own(order.command) as owner, ExitStack() as stack:
         state = workspace.state()
         job, start = plan_crawl(order, workspace, clock)
-        follower = IndexFollower(order.root, order.config.index, clock)
-        stack.callback(follower.close)
+        follower: IndexFollower | None = None
+        stack.callback(lambda: follower.close() if follower else None)
         walk = WalkDriver(workspace, job, start, order.config, clock) if start is not None else None
         if walk is not None:
             stack.callback(walk.close)
@@ -159,12 +159,12 @@ def crawl_together(
             pauses.tick()
             if walk is not None:
                 walk.tick()
-            if newest > head:
+            if newest > head and follower is not None:
                 head = newest
                 follower.committed(newest)
 
         if order.index:
-            follower.start()
+            follower = IndexFollower(order.root, order.config.index, clock)
         services.start()
         under_way = _Crawl(cluster, workspace, state, clock)
         if started is not None:
@@ -172,7 +172,8 @@ def crawl_together(
         progress = under_way.run(order, tick, observer)
         cluster.close()
         services.finish()
-        follower.finish()
+        if follower is not None:
+            follower.finish()
         return progress
 
 

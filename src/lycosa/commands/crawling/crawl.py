@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from lycosa.config.credentials import without_user
 from lycosa.config.settings import Collection, Config
@@ -34,7 +35,6 @@ from lycosa.crawl.state.task import Job
 from lycosa.crawl.state.waiting import left_for_later
 from lycosa.crawl.worker import Limits, Observer
 from lycosa.hooks.plugins import CrawlServices, Plugins
-from lycosa.index.follower import IndexFollower
 from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.memory import tune_memory
 from lycosa.processes.threads import Stoppable
@@ -44,6 +44,9 @@ from lycosa.store.workspace import FILE as WORKSPACE_FILE
 from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import normalise
 from lycosa.url.site_name import SiteScope
+
+if TYPE_CHECKING:
+    from lycosa.index.follower import IndexFollower
 
 
 def _to_stderr(message: str) -> None:
@@ -147,8 +150,8 @@ def crawl(
     with workspace.own(order.command) as owner, ExitStack() as stack:
         require_no_leader(workspace.storage)
         job, start = plan_crawl(order, workspace, clock)
-        follower = IndexFollower(order.root, order.config.index, clock)
-        stack.callback(follower.close)
+        follower: IndexFollower | None = None
+        stack.callback(lambda: follower.close() if follower else None)
         upkeep = Upkeep(workspace, order.config, clock)
         stack.callback(upkeep.close)
         services = CrawlServices(workspace.root, order.config, order.say)
@@ -157,7 +160,7 @@ def crawl(
         options = SessionOptions(
             limits=order.limits,
             observer=observer,
-            committed=follower.committed,
+            committed=lambda entry: follower.committed(entry) if follower else None,
             tick=lambda: _call(ticks),
             fetcher=fetcher,
             plugins=order.plugins,
@@ -173,7 +176,9 @@ def crawl(
             )
             ticks += [session.inbox.apply, pauses.tick]
             if order.index:
-                follower.start()
+                from lycosa.index.follower import IndexFollower
+
+                follower = IndexFollower(order.root, order.config.index, clock)
             services.start()
             _report_excluded(session, order.seeds)
             if order.site is not None:
@@ -182,7 +187,7 @@ def crawl(
             progress = _work(session, started, walk, order.site)
             session.claim.release()
             services.finish()
-        if order.index:
+        if follower is not None:
             ticks.clear()
             del session, pauses, walk  # reference cycles: the index can use their memory
             gc.collect()

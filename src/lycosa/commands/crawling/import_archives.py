@@ -102,19 +102,21 @@ def import_files(
         before = workspace.state().settings.get(name, {})
         if isinstance(collection, str):
             collection = stored_collection(name, before)
-        follower = IndexFollower(root, config.index, clock)
-        stack.callback(follower.close)
+        follower: IndexFollower | None = None
+        stack.callback(lambda: follower.close() if follower else None)
         session = open_session(
             workspace,
             config,
             [Job(collection, seeds_of(before, collection))],
-            SessionOptions(committed=follower.committed),
+            SessionOptions(
+                committed=lambda entry: follower.committed(entry) if follower else None,
+            ),
             command="import",
             clock=clock,
         )
         stack.callback(session.close)
         if options.index:
-            follower.start()
+            follower = IndexFollower(root, config.index, clock)
         sources = _Sources(paths, base, config.fetch.max_body)
 
         def read(report: Imported) -> None:
@@ -124,7 +126,8 @@ def import_files(
 
         report = _import(session, name, sources, read, in_scope=options.in_scope)
         session.claim.release()
-        follower.finish()
+        if follower is not None:
+            follower.finish()
         return report
 
 
