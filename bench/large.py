@@ -249,12 +249,12 @@ def crawl(options: Namespace) -> None:
             SessionOptions(
                 limits=Limits(max_pages=options.fetches),
                 observer=lambda _: series.observe(session),
-                tick=upkeep.tick,
                 fetcher=web,
             ),
             command="bench",
             clock=clock,
         )
+        session.worker.ticks.append(upkeep.tick)
         if options.bare:
             session.worker.processor._read = web.parse
         start = time.perf_counter()

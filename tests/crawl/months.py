@@ -219,13 +219,13 @@ def live(
         SessionOptions(
             limits=Limits(max_time_ms=days * DAY_MS + DAY_MS // 100),
             forever=True,
-            tick=observer.tick,
             fetcher=SimulatedFetcher(web, clock, config.fetch, record=lambda _: None),
             longest_wait_ms=30_000,
         ),
         command="months",
         clock=clock,
     )
+    session.worker.ticks.append(observer.tick)
     try:
         session.load()
         progress = session.worker.run()

@@ -49,7 +49,6 @@ def work(
     `tick` is called once per second. `plugins` replace the installed ones.
     """
     workspace = Workspace.open_or_create(str(root))
-    sessions: list[CrawlSession] = []
     with workspace.own("test"):
         session = open_session(
             workspace,
@@ -57,13 +56,13 @@ def work(
             [Job(chosen, tuple(seeds)) for chosen, seeds in jobs],
             SessionOptions(
                 limits=limits or Limits(),
-                tick=lambda: tick(sessions[0]) if tick else None,
                 plugins=plugins,
             ),
             command="test",
             clock=clock or SystemClock(),
         )
-        sessions.append(session)
+        if tick is not None:
+            session.worker.ticks.append(lambda: tick(session))
         try:
             session.load()
             progress = session.worker.run()

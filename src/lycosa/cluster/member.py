@@ -247,7 +247,6 @@ class ClusterWorker:
             self._order.jobs,
             SessionOptions(
                 committed=self._committed,
-                tick=lambda: self._tick(session, rest),
                 partitions=partitions,
                 worker=self.name,
                 lease=self._lease,
@@ -256,6 +255,7 @@ class ClusterWorker:
             command=self._order.command,
             clock=self._clock,
         )
+        session.worker.ticks.append(lambda: self._tick(session, rest))
         done = False
         try:
             with self._lock:

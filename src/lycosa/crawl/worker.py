@@ -61,16 +61,15 @@ class WorkerOptions:
 
     `forever`: it waits for due URLs instead of ending. `longest_wait_ms`: its longest sleep while
     nothing is due; longer for simulated time. `lease`: nothing is fetched while it is invalid.
-    `observer` is called with the progress, `tick` once a second, `committed` with the number of
-    each log entry. `follow`: with several workers, called each second after the log was read;
-    returns the entry up to which everything is applied.
+    `observer` is called with the progress, `committed` with the number of each log entry. `follow`:
+    with several workers, called each second after the log was read; returns the entry up to which
+    everything is applied.
     """
 
     limits: Limits = Limits()
     forever: bool = False
     observer: Observer | None = None
     committed: Callable[[int], None] | None = None
-    tick: Callable[[], None] | None = None
     longest_wait_ms: int = _OBSERVE_MS
     lease: Lease | None = None
     follow: Callable[[], int] | None = None
@@ -112,6 +111,7 @@ class Worker:
         self._checks: AvailabilityChecks | None = None
         self._follow_ms = _FOLLOW_MS if options.follow is None else _FOLLOW_OTHERS_MS
         self._idleness = IdlenessTracker(crawl)
+        self.ticks: list[Callable[[], object]] = []  # called once a second
         self._next_tick = 0
         self._next_refill = clock.monotonic_ms() + REFILL_MS
         self._next_look = clock.monotonic_ms() + (_FOLLOW_MS if options.follow is None else 0)
@@ -203,15 +203,16 @@ class Worker:
         return due is None or due > until
 
     def _ticks(self, now: int) -> None:
-        """Follow the log and call `tick`, each at its interval."""
+        """Follow the log and call `ticks`, each at its interval."""
         if self.commits.under_way is None and now >= self._next_look:
             self._next_look = now + self._follow_ms
             self.crawl.buffer.follow_log()
             if self._options.follow is not None:
                 self._record_idleness(self._options.follow())
-        if self._options.tick is not None and now >= self._next_tick:
+        if now >= self._next_tick:
             self._next_tick = now + _TICK_MS
-            self._options.tick()
+            for tick in self.ticks:
+                tick()
 
     def _record_idleness(self, read_to: int) -> None:
         """Record whether the worker is idle. `read_to`: last applied log entry."""

@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from types import FrameType
 
 from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import LycosaError, OwnedError
@@ -23,11 +22,7 @@ _NICENESS = 5  # the crawl and the web server go first
 def follow(report: Callable[..., None], root: str, settings: IndexSettings) -> None:
     """Index new commits every `settings.interval` until SIGTERM, then once more."""
     ending = StopFlag()
-
-    def end(number: int, frame: FrameType | None) -> None:
-        ending.set()
-
-    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGTERM, lambda number, frame: ending.set())
     with contextlib.suppress(OSError):
         os.nice(_NICENESS)
     tune_memory()

@@ -51,11 +51,17 @@ def work(report: Callable[..., None], order: WorkerOrder, mark: PageMark) -> Non
 
     Runs in its own process. An error is reported and ends it with exit code 1.
     """
-    stopping = _Stopping()
-    signal.signal(signal.SIGTERM, stopping)
+    running: list[Worker] = []  # empty while it loads
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if not running:
+            raise SystemExit(0)
+        running[0].stop()
+
+    signal.signal(signal.SIGTERM, stop)
     tune_memory()
     try:
-        _work(report, order, mark, stopping)
+        _work(report, order, mark, running)
     except Exception as error:
         failure = failure_of(error)
         report(failure.kind, failure.text)
@@ -64,24 +70,11 @@ def work(report: Callable[..., None], order: WorkerOrder, mark: PageMark) -> Non
         raise
 
 
-class _Stopping:
-    """Handles SIGTERM: stops the worker, or the process while it loads."""
-
-    def __init__(self) -> None:
-        self.worker: Worker | None = None
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.worker is None:
-            raise SystemExit(0)
-        self.worker.stop()
-
-
 def _work(
-    report: Callable[..., None], order: WorkerOrder, mark: PageMark, stopping: _Stopping
+    report: Callable[..., None], order: WorkerOrder, mark: PageMark, running: list[Worker]
 ) -> None:
     clock = SystemClock()
     workspace = Workspace.open(order.root)
-    ticks: list[Callable[[], object]] = []
     last: list[tuple[int, str]] = []  # entry and time of the last commit, if there was one
 
     def committed(entry: int) -> None:
@@ -91,12 +84,7 @@ def _work(
         workspace,
         order.config,
         order.jobs,
-        SessionOptions(
-            forever=True,
-            committed=committed,
-            tick=lambda: _call(ticks),
-            mark=mark.set,
-        ),
+        SessionOptions(forever=True, committed=committed, mark=mark.set),
         command="run",
         clock=clock,
     )
@@ -112,9 +100,9 @@ def _work(
                 "their pages are fetched again"
             )
         uptime.tick()
-        stopping.worker = session.worker
+        running.append(session.worker)
         report(ReportKind.WORKING)
-        ticks += [session.inbox.apply, watch.tick, uptime.tick]
+        session.worker.ticks.extend((session.inbox.apply, watch.tick, uptime.tick))
         session.worker.run()
         done = True
     except SystemExit:
@@ -205,8 +193,3 @@ class WorkerMonitor:
 def _log(message: str) -> None:
     """Print a line with the time, in the format of the daemon."""
     print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {message}", file=sys.stderr, flush=True)
-
-
-def _call(ticks: list[Callable[[], object]]) -> None:
-    for tick in ticks:
-        tick()

@@ -214,12 +214,12 @@ class _HuntRun:
                 committed=lambda entry: (
                     self._follower.committed(entry) if self._follower is not None else None
                 ),
-                tick=tick,
                 fetcher=self._environment.fetcher,
             ),
             command=COMMAND,
             clock=self._clock,
         )
+        session.worker.ticks.append(tick)
         try:
             return self._hunt(session, elsewhere=bool(settings.keys() - {self._collection.name}))
         finally:

@@ -18,7 +18,6 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 
 import polars as pl
 
@@ -91,12 +90,7 @@ class Indexer:
     def __enter__(self) -> Indexer:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def update(self, *, suggestions: bool = True, last: bool = False) -> IndexReport:

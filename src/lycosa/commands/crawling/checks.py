@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from types import FrameType
 
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
@@ -16,7 +15,6 @@ from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.crawl.session.worker_status import workspace_disk
 from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.memory import tune_memory
-from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.coordination.owner import Owner
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import monitors_of
@@ -45,7 +43,6 @@ def run_checks(
             "[[monitor]] in lycosa.toml"
         )
     with workspace.own(COMMAND, clock) as owner:
-        require_no_leader(workspace.storage)
         plural = "s" if len(monitors) != 1 else ""
         started = f"checking {len(monitors)} URL{plural}; stop with Ctrl-C"
         _run(workspace, config, owner, clock, report, started)
@@ -61,27 +58,24 @@ def _run(
 ) -> None:
     upkeep = Upkeep(workspace, config, clock)
     space = workspace_disk(workspace.storage, config)
-    ready = False
 
     def tick() -> None:
         session.worker.dispatcher.pause(not space.check())
         upkeep.tick(has_space=space.enough)
         owner.touch()
-        if ready:
-            uptime.tick()
+        uptime.tick()
 
-    options = SessionOptions(forever=True, tick=tick)
+    options = SessionOptions(forever=True)
     session = open_session(workspace, config, (), options, command="uptime", clock=clock)
     uptime = Uptime(workspace, session.crawl, session.worker, config, clock, report)
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        session.worker.stop()
-
-    handlers = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {
+        number: signal.signal(number, lambda number, frame: session.worker.stop())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
     try:
         session.load()
         uptime.tick()
-        ready = True
+        session.worker.ticks.append(tick)
         report(started)
         session.worker.run()
         uptime.close()

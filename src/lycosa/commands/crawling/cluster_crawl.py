@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 
 import polars as pl
@@ -16,7 +16,7 @@ from lycosa.cluster.quota_leases import PageBudget
 from lycosa.cluster.walking_shared import WalkDriver
 from lycosa.commands.crawling.crawl import CrawlOrder, open_for, plan_crawl
 from lycosa.config.settings import Collection
-from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.clock import Clock, Interval, SystemClock
 from lycosa.core.errors import LycosaError
 from lycosa.crawl.session.pausing import PauseFollower
 from lycosa.crawl.session.worker_status import added
@@ -56,7 +56,10 @@ class _Crawl:
         self, order: CrawlOrder, tick: Callable[[int], object], observer: Observer | None
     ) -> Progress:
         """Run the crawl until it ends. `tick` is called repeatedly with the head of the log."""
-        next_log = next_observed = 0
+        logs, observations = (
+            Interval(self._clock, _LOG_EVERY_MS),
+            Interval(self._clock, _OBSERVE_MS),
+        )
         kill_at: int | None = None
         reason = ""
         while not self.cluster.ended:
@@ -72,13 +75,11 @@ class _Crawl:
                 kill_at = now + order.config.run.stop_timeout
             if kill_at is not None and now >= kill_at:
                 break
-            if now >= next_log:
-                next_log = now + _LOG_EVERY_MS
+            if logs.is_due():
                 with suppress(OSError):
                     self._state.refresh()
                 tick(self._state.head)
-            if observer is not None and now >= next_observed:
-                next_observed = now + _OBSERVE_MS
+            if observer is not None and observations.is_due():
                 observer(self.progress(order.collection.name))
             time.sleep(_LOOK_S)
         self._state.refresh()
@@ -131,22 +132,19 @@ def crawl_together(
     with workspace.own(order.command) as owner, ExitStack() as stack:
         state = workspace.state()
         job, start = plan_crawl(order, workspace, clock)
-        follower: IndexFollower | None = None
-        stack.callback(lambda: follower.close() if follower else None)
+        follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
+        if follower is not None:
+            stack.callback(follower.close)
         walk = WalkDriver(workspace, job, start, order.config, clock) if start is not None else None
         if walk is not None:
             stack.callback(walk.close)
-        upkeep = Upkeep(workspace, order.config, clock, engine)
-        stack.callback(upkeep.close)
-        services = CrawlServices(workspace.root, order.config, order.say)
-        stack.callback(services.close)
-        options = ClusterOptions(
-            order.command,
-            workers,
-            _budgets(job.collection, order.limits.max_pages, state),
-            ends=True,
-            walk=walk.order if walk is not None else None,
+        upkeep = stack.enter_context(closing(Upkeep(workspace, order.config, clock, engine)))
+        services = stack.enter_context(
+            closing(CrawlServices(workspace.root, order.config, order.say))
         )
+        budgets = _budgets(job.collection, order.limits.max_pages, state)
+        walk_order = walk.order if walk is not None else None
+        options = ClusterOptions(order.command, workers, budgets, ends=True, walk=walk_order)
         cluster = Cluster(engine, workspace, order.config, [job], options, order.say, clock)
         stack.callback(_close, cluster)
         pauses = PauseFollower(workspace.storage, job.collection.name, None, order.say, clock)
@@ -163,8 +161,6 @@ def crawl_together(
                 head = newest
                 follower.committed(newest)
 
-        if order.index:
-            follower = IndexFollower(order.root, order.config.index, clock)
         services.start()
         under_way = _Crawl(cluster, workspace, state, clock)
         if started is not None:

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
 from dataclasses import field
-from typing import TYPE_CHECKING
 
 from lycosa.config.credentials import without_user
 from lycosa.config.settings import Collection, Config
@@ -38,15 +37,11 @@ from lycosa.hooks.plugins import CrawlServices, Plugins
 from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.memory import tune_memory
 from lycosa.processes.threads import Stoppable
-from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import FILE as WORKSPACE_FILE
 from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import normalise
 from lycosa.url.site_name import SiteScope
-
-if TYPE_CHECKING:
-    from lycosa.index.follower import IndexFollower
 
 
 def _to_stderr(message: str) -> None:
@@ -148,48 +143,43 @@ def crawl(
     clock = clock or SystemClock()
     workspace = open_for(order)
     with workspace.own(order.command) as owner, ExitStack() as stack:
-        require_no_leader(workspace.storage)
         job, start = plan_crawl(order, workspace, clock)
-        follower: IndexFollower | None = None
-        stack.callback(lambda: follower.close() if follower else None)
-        upkeep = Upkeep(workspace, order.config, clock)
-        stack.callback(upkeep.close)
-        services = CrawlServices(workspace.root, order.config, order.say)
-        stack.callback(services.close)
-        ticks: list[Callable[[], object]] = [owner.touch, upkeep.tick]
+        follower = None
+        if order.index:
+            from lycosa.index.follower import IndexFollower
+
+            follower = stack.enter_context(
+                closing(IndexFollower(order.root, order.config.index, clock))
+            )
+        upkeep = stack.enter_context(closing(Upkeep(workspace, order.config, clock)))
+        services = stack.enter_context(
+            closing(CrawlServices(workspace.root, order.config, order.say))
+        )
         options = SessionOptions(
             limits=order.limits,
             observer=observer,
-            committed=lambda entry: follower.committed(entry) if follower else None,
-            tick=lambda: _call(ticks),
+            committed=follower.committed if follower is not None else None,
             fetcher=fetcher,
             plugins=order.plugins,
         )
-        with closing(
-            open_session(
-                workspace, order.config, [job], options, command=order.command, clock=clock
-            )
-        ) as session:
-            name = job.collection.name
+        session = open_session(
+            workspace, order.config, [job], options, command=order.command, clock=clock
+        )
+        with closing(session):
             pauses = PauseFollower(
-                workspace.storage, name, session.worker.dispatcher, order.say, clock
+                workspace.storage, job.collection.name, session.worker.dispatcher, order.say, clock
             )
-            ticks += [session.inbox.apply, pauses.tick]
-            if order.index:
-                from lycosa.index.follower import IndexFollower
-
-                follower = IndexFollower(order.root, order.config.index, clock)
+            ticks = owner.touch, upkeep.tick, session.inbox.apply, pauses.tick
+            session.worker.ticks.extend(ticks)
             services.start()
-            _report_excluded(session, order.seeds)
             if order.site is not None:
                 session.crawl.scheduler.agenda.restrict_to(OnlySite(order.site))
-            walk = Walk(session, name, start) if start is not None else None
-            progress = _work(session, started, walk, order.site)
+            walk = Walk(session, job.collection.name, start) if start is not None else None
+            progress = _work(session, order, walk, started)
             session.claim.release()
             services.finish()
         if follower is not None:
-            ticks.clear()
-            del session, pauses, walk  # reference cycles: the index can use their memory
+            del session, pauses, walk, ticks  # reference cycles: the index can use their memory
             gc.collect()
             follower.finish()
         return progress
@@ -204,14 +194,15 @@ def _report_excluded(session: CrawlSession, seeds: Iterable[str]) -> None:
 
 def _work(
     session: CrawlSession,
-    started: Callable[[Stoppable], None] | None,
+    order: CrawlOrder,
     walk: Walk | None,
-    site: SiteScope | None,
+    started: Callable[[Stoppable], None] | None,
 ) -> Progress:
     worker, crawl = session.worker, session.crawl
+    _report_excluded(session, order.seeds)
     session.load()
-    if site is not None:
-        restrict_to_site(crawl, site)
+    if order.site is not None:
+        restrict_to_site(crawl, order.site)
     if walk is not None:
         walk.spread()
     if started is not None:
@@ -223,8 +214,3 @@ def _work(
         progress = worker.run()
     progress.defer(left_for_later(crawl, session.tables, crawl.assignments))
     return progress
-
-
-def _call(ticks: list[Callable[[], object]]) -> None:
-    for tick in ticks:
-        tick()

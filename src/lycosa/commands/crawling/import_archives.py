@@ -19,7 +19,6 @@ from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_sess
 from lycosa.crawl.state.task import Job
 from lycosa.index.follower import IndexFollower
 from lycosa.processes.memory import tune_memory
-from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import normalise, typed_url
@@ -97,26 +96,22 @@ def import_files(
         raise UsageError(f"--base {options.base}: the URL of a directory has no query")
     workspace = Workspace.open_or_create(root)
     with workspace.own("import") as owner, ExitStack() as stack:
-        require_no_leader(workspace.storage)
         name = collection if isinstance(collection, str) else collection.name
         before = workspace.state().settings.get(name, {})
         if isinstance(collection, str):
             collection = stored_collection(name, before)
-        follower: IndexFollower | None = None
-        stack.callback(lambda: follower.close() if follower else None)
+        follower = IndexFollower(root, config.index, clock) if options.index else None
+        if follower is not None:
+            stack.callback(follower.close)
         session = open_session(
             workspace,
             config,
             [Job(collection, seeds_of(before, collection))],
-            SessionOptions(
-                committed=lambda entry: follower.committed(entry) if follower else None,
-            ),
+            SessionOptions(committed=follower.committed if follower is not None else None),
             command="import",
             clock=clock,
         )
         stack.callback(session.close)
-        if options.index:
-            follower = IndexFollower(root, config.index, clock)
         sources = _Sources(paths, base, config.fetch.max_body)
 
         def read(report: Imported) -> None:

@@ -32,7 +32,6 @@ from lycosa.crawl.recrawl.compute_schedule import Ranker
 from lycosa.crawl.recrawl.schedule import RecrawlSchedule
 from lycosa.crawl.session.single_fetch import fetching_of, named_pair
 from lycosa.crawl.state.crawl_state import CrawlPlace, CrawlState
-from lycosa.crawl.state.events import PageMatcher
 from lycosa.crawl.state.held_partitions import HeldPartitions, HeldTables
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Worker, WorkerOptions
@@ -303,11 +302,12 @@ def _compose(
             options,
             workspace,
             crawl,
-            schedule,
-            matcher,
             (lambda: session.follow()) if shared else None,
         ),
     )
+    worker.ticks.append(schedule.tick)
+    if matcher is not None:
+        worker.ticks.append(matcher.refresh)
     tables = HeldTables(workspace, claim.state, crawl.held_partitions)
     inbox = Inbox(claim, storage, crawl, operations)
     received_links = ReceivedLinks(crawl, discovery, inbox, claim, storage)
@@ -342,18 +342,9 @@ def _worker_options(
     options: SessionOptions,
     workspace: Workspace,
     crawl: CrawlState,
-    schedule: RecrawlSchedule,
-    matcher: PageMatcher | None,
     follow: Callable[[], int] | None,
 ) -> WorkerOptions:
-    """Return worker options with the session's calls at ticks and commits."""
-
-    def ticks() -> None:
-        schedule.tick()
-        if matcher is not None:
-            matcher.refresh()
-        if options.tick is not None:
-            options.tick()
+    """Return worker options with the session's calls at commits."""
 
     def committed(entry: int) -> None:
         drop_code()
@@ -363,7 +354,6 @@ def _worker_options(
 
     return replace(
         options,
-        tick=ticks,
         committed=committed,
         forever=options.forever or options.partitions is not None,
         follow=follow,
