@@ -19,6 +19,7 @@ from lycosa.cli.options import (
     PageFilter,
     SinceOption,
     SiteOption,
+    completion,
     date_ms,
     values_of,
 )
@@ -44,6 +45,14 @@ TargetArgument = Annotated[
     str,
     typer.Argument(
         metavar="DIR", help="Target directory; files are written to DIR/KIND/LANG/DATE/."
+    ),
+]
+SiteArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="SITE",
+        help="Host, host:port or URL of the site.",
+        autocompletion=completion("hosts"),
     ),
 ]
 ResponsesOption = Annotated[
@@ -224,7 +233,12 @@ def llms(
     where: InWorkspace,
     output: OutputOptions,
     site: Annotated[
-        str, typer.Argument(metavar="SITE", help="Host, host:port or URL of the site.")
+        str,
+        typer.Argument(
+            metavar="SITE",
+            help="Host, host:port or URL of the site.",
+            autocompletion=completion("hosts"),
+        ),
     ],
     target: Annotated[str, typer.Argument(metavar="DIR", help="Target directory.")],
     collection: CollectionOption = "",
@@ -357,7 +371,12 @@ def mirror(
     where: InWorkspace,
     output: OutputOptions,
     site: Annotated[
-        str, typer.Argument(metavar="SITE", help="Host, host:port or URL of the site.")
+        str,
+        typer.Argument(
+            metavar="SITE",
+            help="Host, host:port or URL of the site.",
+            autocompletion=completion("hosts"),
+        ),
     ],
     target: Annotated[
         str,
