@@ -49,11 +49,7 @@ TargetArgument = Annotated[
 ]
 SiteArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="SITE",
-        help="Host, host:port or URL of the site.",
-        autocompletion=completion("hosts"),
-    ),
+    typer.Argument(metavar="SITE", help="Host or URL.", autocompletion=completion("hosts")),
 ]
 ResponsesOption = Annotated[
     bool, typer.Option("--responses-only", help="Leave out request and metadata records.")
@@ -232,14 +228,7 @@ def markdown(
 def llms(
     where: InWorkspace,
     output: OutputOptions,
-    site: Annotated[
-        str,
-        typer.Argument(
-            metavar="SITE",
-            help="Host, host:port or URL of the site.",
-            autocompletion=completion("hosts"),
-        ),
-    ],
+    site: SiteArgument,
     target: Annotated[str, typer.Argument(metavar="DIR", help="Target directory.")],
     collection: CollectionOption = "",
 ) -> Output:
@@ -370,14 +359,7 @@ def items(
 def mirror(
     where: InWorkspace,
     output: OutputOptions,
-    site: Annotated[
-        str,
-        typer.Argument(
-            metavar="SITE",
-            help="Host, host:port or URL of the site.",
-            autocompletion=completion("hosts"),
-        ),
-    ],
+    site: SiteArgument,
     target: Annotated[
         str,
         typer.Argument(
