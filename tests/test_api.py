@@ -486,7 +486,7 @@ def kolkata_time() -> Iterator[None]:
 def test_periods_of_all_methods_are_dates_or_times(root: Path, tmp_path: Path) -> None:
     ws = Workspace(root)
     at = next(iter(ws.pages())).fetched_at.replace(tzinfo=None)
-    captures = ws.export.warc(tmp_path / "all").captures
+    captures = ws.export.warc(str(tmp_path / "all")).captures
     for number, (since, everything) in enumerate(
         [
             (at.date(), True),
@@ -500,7 +500,7 @@ def test_periods_of_all_methods_are_dates_or_times(root: Path, tmp_path: Path) -
         pages = 2 * everything
         assert ws.statistics.terms(since=since).pages == pages
         assert ws.archive.reparse(since=since).pages == pages
-        exported = ws.export.warc(tmp_path / f"{number}", since=since)
+        exported = ws.export.warc(str(tmp_path / f"{number}"), since=since)
         assert exported.captures == captures * everything
     assert ws.statistics.terms(until=at.date()).pages == 0
 

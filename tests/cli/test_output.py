@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import pytest
 import typer
@@ -193,6 +194,26 @@ def test_every_command_is_covered() -> None:
     assert sorted(missing) == sorted(WITHOUT_UNTRUSTED_TEXT)
 
 
+@pytest.mark.parametrize(
+    "typed", ["site", "export mirror", "search words --site", "collection purge"]
+)
+def test_names_of_the_workspace_are_completed(crawled: tuple[str, str], typed: str) -> None:
+    root, url = crawled
+    name = "default" if "collection" in typed else urlsplit(url).hostname or ""
+    words = f"lycosa -w {root} {typed} {name[:3]}"
+    environment = {
+        **os.environ,
+        "_LYCOSA_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    code = "import sys; sys.argv[0] = 'lycosa'; from lycosa.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == [name], done.stderr
+
+
 @pytest.mark.proves("access-terminal")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_prints_control_characters(
@@ -278,11 +299,15 @@ class _Terminal(io.StringIO):
         return True
 
 
-def test_styles_are_colours_on_a_terminal_only() -> None:
-    for stream, expected in (
-        (_Terminal(), "\x1b[1mplain\\x1b[2J\x1b[0m\n"),
-        (io.StringIO(), "plain\\x1b[2J\n"),
+def test_styles_are_colours_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream, variables, expected in (
+        (_Terminal(), ("", "xterm"), "\x1b[1mplain\\x1b[2J\x1b[0m\n"),
+        (_Terminal(), ("1", "xterm"), "plain\\x1b[2J\n"),
+        (_Terminal(), ("", "dumb"), "plain\\x1b[2J\n"),
+        (io.StringIO(), ("", "xterm"), "plain\\x1b[2J\n"),
     ):
+        monkeypatch.setenv("NO_COLOR", variables[0])
+        monkeypatch.setenv("TERM", variables[1])
         print(styled("bold", "plain\ufdd1\x1b[2J"), file=cast(Any, EscapingStream(stream)))
         assert stream.getvalue() == expected
 

@@ -330,8 +330,19 @@ def test_overrides_from_a_mapping() -> None:
     )
     assert (config.fetch.connect_to, config.crawl.commit_pages) == (("a:1:b:2",), 7)
     assert overrides_of(["a.b=1"]) == overrides_of("a.b=1") == ("a.b=1",)
-    with pytest.raises(UsageError, match="cannot be the value"):
-        overrides_of({"fetch": {"contact": object()}})
+    for invalid, message in ((object(), "cannot be the value"), (None, "leave the setting out")):
+        with pytest.raises(UsageError, match=message):
+            overrides_of({"fetch": {"contact": invalid}})
+
+
+def test_overrides_of_nested_mappings_and_paths() -> None:
+    fields = {"title": "h1", "links": {"css": 'a[rel="x y"]', "list": True}}
+    settings = {"collection": {"name": "c", "fields": fields}, "fetch": {"ca_file": Path("/x y")}}
+    config = parse_config("[[collection]]", overrides=overrides_of(settings))
+    assert config.fetch.ca_file == "/x y"
+    assert {
+        name: (field.css, field.list) for name, field in config.collection[0].fields.items()
+    } == {"title": ("h1", False), "links": ('a[rel="x y"]', True)}
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ class ArchivedVersions(Part):
             return list_versions(archive, url, count=count, changed=changed)
 
     def text(self, url: str, at: VersionName = "") -> VersionContent:
-        """Return the text of a version: the newest, or the newest up to a time."""
+        """Return the text of a version: the newest, or the newest up to a time, else the oldest."""
         from lycosa.commands.inspection.versions import version_content
 
         with self._open() as archive:

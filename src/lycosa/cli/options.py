@@ -130,8 +130,8 @@ def start_of(text: str) -> datetime:
     return datetime.fromtimestamp(max(time.time() - age_ms / 1000, 0), UTC)
 
 
-def _complete(name: str) -> Callable[[typer.Context, str], list[str]]:
-    """Return the completion of an option from the workspace of the command line."""
+def completion(name: str) -> Callable[[typer.Context, str], list[str]]:
+    """Return the completion of a parameter from the workspace of the command line."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         from lycosa.api import Workspace
@@ -171,7 +171,7 @@ CollectionOption = Annotated[
         "--collection",
         metavar="NAME",
         help="Only this collection.",
-        autocompletion=_complete("collections"),
+        autocompletion=completion("collections"),
     ),
 ]
 IntoOption = Annotated[
@@ -180,7 +180,7 @@ IntoOption = Annotated[
         "--collection",
         metavar="NAME",
         help="Collection to store the pages in.",
-        autocompletion=_complete("collections"),
+        autocompletion=completion("collections"),
     ),
 ]
 SiteOption = Annotated[
@@ -189,7 +189,7 @@ SiteOption = Annotated[
         "--site",
         metavar="SITE",
         help="Only this site: a host, host:port or URL.",
-        autocompletion=_complete("hosts"),
+        autocompletion=completion("hosts"),
     ),
 ]
 LanguageOption = Annotated[
@@ -199,7 +199,7 @@ LanguageOption = Annotated[
         metavar="XX",
         parser=_language,
         help="Only pages in this language.",
-        autocompletion=_complete("languages"),
+        autocompletion=completion("languages"),
     ),
 ]
 SinceOption = Annotated[

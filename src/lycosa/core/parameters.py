@@ -104,9 +104,14 @@ def _literal(value: object) -> str:
     """Return a value as TOML. Raises UsageError."""
     if isinstance(value, timedelta):
         return f'"{round(value.total_seconds() * 1000)}ms"'
-    try:
-        return json.dumps(
-            list(value) if isinstance(value, tuple | set | frozenset) else value, ensure_ascii=False
-        )
-    except (TypeError, ValueError):
-        raise UsageError(f"settings: {value!r} cannot be the value of a setting") from None
+    if isinstance(value, Mapping):
+        pairs = (f"{_literal(str(key))} = {_literal(each)}" for key, each in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list | tuple | set | frozenset):
+        return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, os.PathLike):
+        value = os.fsdecode(value)
+    if not isinstance(value, str | int | float):
+        hint = "; leave the setting out for its default" if value is None else ""
+        raise UsageError(f"settings: {value!r} cannot be the value of a setting{hint}")
+    return json.dumps(value, ensure_ascii=False)

@@ -33,7 +33,8 @@ class EscapingStream:
 
     def __init__(self, stream: TextIO) -> None:
         self.raw = stream
-        self._colours = stream.isatty()
+        is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        self._colours = stream.isatty() and not is_plain
 
     def write(self, text: str) -> int:
         try:

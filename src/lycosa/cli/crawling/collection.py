@@ -7,13 +7,18 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.options import InWorkspace
+from lycosa.cli.options import InWorkspace, completion
 from lycosa.cli.output import Output, counts, omitted, table
 from lycosa.core.units import format_size, number_of
 
 app = typer.Typer(help="List, pause, resume, copy or purge collections.", no_args_is_help=True)
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the collection.")]
+NameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="Name of the collection.", autocompletion=completion("collections")
+    ),
+]
 
 
 @app.command("list")

@@ -18,6 +18,7 @@ from lycosa.cli.options import (
     PageFilter,
     SinceOption,
     SiteOption,
+    completion,
     date_option,
     values_of,
 )
@@ -45,7 +46,12 @@ TargetArgument = Annotated[
     ),
 ]
 SiteArgument = Annotated[
-    str, typer.Argument(metavar="SITE", help="Host, host:port or URL of the site.")
+    str,
+    typer.Argument(
+        metavar="SITE",
+        help="Host, host:port or URL of the site.",
+        autocompletion=completion("hosts"),
+    ),
 ]
 ResponsesOption = Annotated[
     bool, typer.Option("--responses-only", help="Leave out request and metadata records.")

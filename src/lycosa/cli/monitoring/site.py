@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.options import AllOption, InWorkspace, PeriodOption, SiteOption, start_of
+from lycosa.cli.options import (
+    AllOption,
+    InWorkspace,
+    PeriodOption,
+    SiteOption,
+    completion,
+    start_of,
+)
 from lycosa.cli.output import Output, note
 from lycosa.core.dataclass import dataclass
 from lycosa.core.units import number_of, parse_duration_ms, parse_size
@@ -44,7 +51,12 @@ def site(
     where: InWorkspace,
     files: Files,
     host: Annotated[
-        str, typer.Argument(metavar="HOST", help="Host, host:port or URL of the site.")
+        str,
+        typer.Argument(
+            metavar="HOST",
+            help="Host, host:port or URL of the site.",
+            autocompletion=completion("hosts"),
+        ),
     ],
     every: AllOption = False,
     slow: Annotated[
