@@ -50,6 +50,16 @@ def test_waiting_urls_are_counted_by_reason(here: Lycosa, site: str, tmp_path: P
     )
 
 
+def test_a_collection_that_is_not_configured_is_marked(
+    here: Lycosa, site: str, tmp_path: Path
+) -> None:
+    root, mark = tmp_path / "w", "not in lycosa.toml"
+    here("-w", str(root), "crawl", site, *NO_DELAY, "--set", "collection.recrawl=daily").expect(0)
+    here("-w", str(root), "status").expect(0, "recrawl daily", absent=(mark,))
+    (root / "lycosa.toml").write_text('[[collection]]\nname = "other"\n')
+    here("-w", str(root), "status").expect(0, mark, absent=("recrawl daily",))
+
+
 def test_index_is_behind_only_by_entries_that_change_it(
     here: Lycosa, site: str, tmp_path: Path
 ) -> None:

@@ -7,8 +7,9 @@ import itertools
 import json
 import subprocess
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -37,7 +38,7 @@ from lycosa.maintenance.upkeep import Upkeep
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page, path_of
-from tests.crawl.sessions import LaterClock
+from tests.crawl.sessions import LaterClock, collection, select, work
 from tests.waiting import ManualClock
 
 FRESH = Collection.model_validate({"recrawl": "fresh", "fetches_per_day": 4})
@@ -254,6 +255,41 @@ def test_a_crawl_fetches_no_page_twice(serve: ServeWeb, run: RunCrawl, trigger: 
     clock = LaterClock(10_000)
     assert run(web.url(), clock=clock, **often).progress.ended == "finished"
     assert ("/" in web.requested_paths(mark)) == (trigger == "timer")
+
+
+def test_pages_feeds_and_sitemaps_that_settings_no_longer_admit_are_kept_and_not_fetched(
+    serve: ServeWeb, tmp_path: Path
+) -> None:
+    feed = '<link rel="alternate" type="application/rss+xml" href="/feed.xml">'
+    pages = {
+        "/index.html": page("/1.html", "/2.html").replace("<title>", f"{feed}<title>"),
+        "/1.html": page(),
+        "/2.html": page(),
+        "/feed.xml": "<rss><channel/></rss>",
+    }
+    web = serve(pages, pages)
+    one, two = web.url(host=1), web.url(host=2)
+
+    def requested(days: int, seeds: list[str], **settings: object) -> dict[str, list[str]]:
+        mark = web.server.mark()
+        chosen = collection("default", recrawl="age", max_age="1d", **settings)
+        work(tmp_path / "w", [(chosen, seeds)], clock=LaterClock(days * 86_400_000))
+        paths: dict[str, list[str]] = {one: [], two: []}
+        for request in web.server.requests(mark):
+            if request.uri != "/robots.txt":
+                paths[f"http://{request.host}/"].append(request.uri)
+        return {url: sorted(of_host) for url, of_host in paths.items()}
+
+    every = ["/", "/1.html", "/2.html", "/feed.xml"]
+    assert requested(0, [one, two]) == {one: every, two: every}
+    assert requested(2, [one], deny=["/2[.]html$"]) == {one: [*every[:2], "/feed.xml"], two: []}
+    rows = select(tmp_path / "w", "SELECT state, reason FROM urls WHERE operation = ''")
+    assert Counter((row["state"], row["reason"]) for row in rows) == {
+        ("visited", ""): 2,
+        ("visited", "pattern"): 1,
+        ("visited", "scope"): 3,
+    }
+    assert requested(4, [one, two]) == {one: every, two: every}
 
 
 def test_sitemap_dates_of_an_unknown_host_count_half(serve: ServeWeb, run: RunCrawl) -> None:

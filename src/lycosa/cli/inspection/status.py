@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import astuple, fields
 from typing import Annotated, Any
 
@@ -67,17 +67,19 @@ def command(
         raise UsageError(
             "--sites and --csv require --by: add --by language, collection, type or host"
         )
-    _check_settings(where)
+    configured = _configured(where)
     status = workspace.status()
     if json_output:
         print_json(status)
         return
-    print(table([row for row in _rows(status) if row[1]]))
+    print(table([row for row in _rows(status, configured) if row[1]]))
     _print_hosts(status.hosts, hosts)
 
 
-def _check_settings(where: InWorkspace) -> None:
-    """Warn of an invalid lycosa.toml: a daemon continues with its previous settings.
+def _configured(where: InWorkspace) -> frozenset[str]:
+    """Return the names of the configured collections; empty: there are none.
+
+    Warns of an invalid lycosa.toml: a daemon continues with its previous settings.
 
     Raises:
         ConfigError: an option `--set` is invalid.
@@ -86,12 +88,13 @@ def _check_settings(where: InWorkspace) -> None:
 
     read_config(None, where.settings)
     try:
-        where.open().config()
+        return frozenset(each.name for each in where.open().config().collection)
     except ConfigError as error:
         note(f"warning: {error}")
+        return frozenset()
 
 
-def _rows(status: WorkspaceStatus) -> list[tuple[str, str]]:
+def _rows(status: WorkspaceStatus, configured: Set[str]) -> list[tuple[str, str]]:
     """Return the lines; those with an empty value are not shown."""
     urls = {name: number for name, number in status.urls.items() if name != "total"}
     rate = status.pages_per_second
@@ -124,7 +127,13 @@ def _rows(status: WorkspaceStatus) -> list[tuple[str, str]]:
             f"{rate:,} requests/s, mean from the first to the last request" if rate else "",
         ),
         ("index", _index(status)),
-        *((f"collection {each.collection}", _collection(each)) for each in status.collections),
+        *(
+            (
+                f"collection {each.collection}",
+                _collection(each, is_crawled=not configured or each.collection in configured),
+            )
+            for each in status.collections
+        ),
     ]
 
 
@@ -152,8 +161,11 @@ def _index(status: WorkspaceStatus) -> str:
     return f"{number_of(index.documents, 'document')}, generation {index.generation}{late}"
 
 
-def _collection(entry: CollectionStatus) -> str:
+def _collection(entry: CollectionStatus, *, is_crawled: bool) -> str:
     states = counts({state: getattr(entry, state) for state in _STATES})
+    if not is_crawled:
+        pages = number_of(entry.pages, "page")
+        return f"{pages}; URLs: {states}; not in lycosa.toml: `lycosa run` does not crawl it"
     hours = f"only {entry.schedule} UTC ({'now' if entry.open_now else 'not now'})"
     order = f"{entry.strategy}, recrawl {entry.recrawl}, priority {entry.priority:g}"
     parts = [

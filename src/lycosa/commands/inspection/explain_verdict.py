@@ -20,7 +20,7 @@ import polars.selectors as cs
 from lycosa.config.collection import stored_collection
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock
-from lycosa.core.errors import Refusal, UrlError
+from lycosa.core.errors import Exclusion, Refusal, UrlError
 from lycosa.core.host_row import HostRow
 from lycosa.core.records import Link, LinkKind, UrlId, UrlRow, UrlState, VisitKind
 from lycosa.crawl.admission.discovery import KINDS
@@ -82,6 +82,7 @@ class Verdict:
 FETCHED_NOW = Verdict(Action.FETCH)
 NO_LINK, OPERATION = "no_link", "operation"
 PAUSED, RECRAWL, NOT_DUE = "paused", "recrawl", "not_due"
+_BY_SETTINGS = frozenset({Exclusion.SCOPE, Exclusion.DEPTH, Exclusion.PATTERN})
 NOT_CONFIGURED = "not_configured"
 HOST_PAUSED, ROBOTS_UNKNOWN, ROBOTS_UNREACHABLE = (
     "host_paused",
@@ -227,7 +228,9 @@ class StoredCrawl:
             waits.append((decision.at, decision.reason))
         at, reason = max(waits, key=lambda wait: wait[0])
         is_decided = decision.action is not Action.FETCH and decision.reason != ROBOTS_UNREACHABLE
-        if due <= now_ms and is_decided and decision.reason != ROBOTS_UNKNOWN:
+        if is_decided and due <= now_ms and decision.reason != ROBOTS_UNKNOWN:
+            return decision
+        if decision.action is Action.REFUSE and decision.reason in _BY_SETTINGS:
             return decision
         return Verdict(Action.DEFER, reason, at) if at > now_ms else decision
 
@@ -280,7 +283,8 @@ class StoredCrawl:
             case Fetch():
                 return FETCHED_NOW
             case Postpone(_, reason):
-                return Verdict(Action.DEFER, reason)
+                is_refused = self.assignments[row.collection].gate.refuses(row) is not None
+                return Verdict(Action.REFUSE if is_refused else Action.DEFER, reason)
             case Exclude(_, reason):
                 return Verdict(Action.REFUSE, reason)
             case Defer():

@@ -340,8 +340,12 @@ class LinkGate:
     def refuses(self, row: UrlRow) -> Refusal | None:
         """Return why the current configuration would not admit a row, or None.
 
-        A call with narrower limits stops URLs that an earlier call admitted.
+        A call with narrower limits stops URLs that an earlier call admitted. A sitemap or feed is
+        admitted if the page or robots.txt that named it is, or if the settings name it.
         """
+        if row.operation:
+            is_taken = not row.referrer or self.takes(row.referrer) or self.takes(row.id.url)
+            return None if is_taken else Refusal.SCOPE
         refusal = self.admission.refuse(row.id.url)
         if refusal is Refusal.PATTERN and row.depth == 0:
             refusal = None  # a seed

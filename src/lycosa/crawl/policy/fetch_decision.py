@@ -141,6 +141,7 @@ class UrlRules:
         self.by_robots: tuple[Rule, ...] = (
             self.refused_address,
             self.excluded_by_operator,
+            self.out_of_scope,
             self.robots_unknown,
             self.robots_unreachable,
             self.robots_disallow,
@@ -162,6 +163,18 @@ class UrlRules:
         if self._state.excluded(rows[0].id.url):
             return (Exclude(rows, Exclusion.OPERATOR),)
         return ()
+
+    def out_of_scope(self, rows: Rows) -> Sequence[Decision]:
+        """Decline what the settings no longer admit: a page that was fetched, a sitemap or a feed.
+
+        Its row and data are kept.
+        """
+        return [
+            Postpone((row,), str(refusal))
+            for row in rows
+            if (row.visited_at or row.operation)
+            and (refusal := self._state.assignments[row.collection].gate.refuses(row))
+        ]
 
     def robots_unknown(self, rows: Rows) -> Sequence[Decision]:
         """Defer until the origin's robots.txt is fetched.

@@ -129,6 +129,9 @@ def reconsider(crawl: CrawlState, tables: LiveTables, assignment: Assignment) ->
             crawl.urls.make_due(row)
         elif refusal is not None:
             crawl.urls.exclude(row, Exclusion(refusal.value))
+    for row in _put_off_by_scope(tables, assignment.name):
+        if assignment.gate.refuses(row) is None:
+            crawl.urls.make_due(row, requested=False)
 
 
 def _postpone(reason: str) -> bool:
@@ -141,13 +144,20 @@ def _postpone(reason: str) -> bool:
 
 def stored_rows(tables: LiveTables, collection: str, states: tuple[str, ...]) -> Iterator[UrlRow]:
     """Yield the live rows of a collection in these states, file by file."""
+    is_page = pl.col("operation") == ""
+    yield from _rows(tables, collection, is_page & pl.col("state").is_in([*map(str, states)]))
+
+
+def _put_off_by_scope(tables: LiveTables, collection: str) -> Iterator[UrlRow]:
+    """Yield fetched pages, sitemaps and feeds that the settings did not admit any more."""
+    is_kept = (pl.col("operation") != "") | (pl.col("state") == UrlState.VISITED.value)
+    reasons = [*map(str, _RECONSIDERED)]
+    yield from _rows(tables, collection, is_kept & pl.col("reason").is_in(reasons))
+
+
+def _rows(tables: LiveTables, collection: str, condition: pl.Expr) -> Iterator[UrlRow]:
     for frame in tables.batches("urls"):
-        chosen = frame.filter(
-            (pl.col("collection") == collection)
-            & (pl.col("operation") == "")
-            & pl.col("state").is_in([str(state) for state in states])
-        )
-        yield from url_records(chosen)
+        yield from url_records(frame.filter((pl.col("collection") == collection) & condition))
 
 
 _BATCH_KEYS = 50_000

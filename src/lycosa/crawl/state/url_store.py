@@ -209,8 +209,9 @@ class UrlStore(AdmissionListener):
         return row or next(iter(self.find_all(collection, [identity], operation)), None)
 
     def postpone(self, row: UrlRow, reason: str) -> None:
-        """Defer a URL for some days. It remains known, with the reason."""
-        row.defer_until(self._clock.now_ms() + PUT_OFF_MS, reason)
+        """Defer a URL for some days. It keeps its state, and the reason of a fetched URL."""
+        keeps_reason = row.reason and row.state != UrlState.KNOWN
+        row.defer_until(self._clock.now_ms() + PUT_OFF_MS, None if keeps_reason else reason)
         self._buffer.batch.change_url(row)
         self._scheduler.heads.wait_for(row)
 
