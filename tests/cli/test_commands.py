@@ -366,5 +366,11 @@ def test_a_crawl_imports_only_what_it_uses(site: str, tmp_path: Path, index: boo
     assert ONLY_FOR_THE_INDEX & packages == (ONLY_FOR_THE_INDEX if index else set())
 
 
+def test_status_imports_no_parser_and_no_client(workspace: Path) -> None:
+    modules = imported_by("-w", str(workspace), "status")
+    assert "lycosa.commands.inspection.status" in modules
+    assert not {"lycosa.crawl.dispatcher", "lycosa.page.parse", "pycurl"} & modules
+
+
 def test_unknown_command_is_an_error(here: Lycosa) -> None:
     here("crwal").expect(2, err=("crwal",))

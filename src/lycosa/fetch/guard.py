@@ -10,6 +10,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
+from lycosa.url.schemes import DEFAULT_PORTS
+from lycosa.url.scope import hostname, url_origin
+
 # IANA's special-purpose registries (RFC 6890 and its updates). Python's `is_global` is not used,
 # because its results changed between patch releases.
 _REFUSED_V4 = tuple(
@@ -102,3 +105,12 @@ class AddressGuard:
         A host that the operator named may resolve to any address, at its port.
         """
         return is_public(ip) or (_plain_host(host), port) in self._allowed
+
+
+def named_pair(url: str) -> tuple[str, int]:
+    """Return host and port of a normalised URL.
+
+    An operator allows them by typing the URL.
+    """
+    port = url_origin(url).rpartition(":")[2]
+    return hostname(url), int(port) if port.isdigit() else DEFAULT_PORTS[url.partition(":")[0]]

@@ -19,8 +19,7 @@ from lycosa.config.section import first_fault
 from lycosa.config.settings import Config
 from lycosa.core.dataclass import dataclass, doc
 from lycosa.core.errors import ConfigError, UrlError, UsageError
-from lycosa.crawl.session.single_fetch import named_pair
-from lycosa.fetch.guard import is_public
+from lycosa.fetch.guard import is_public, named_pair
 from lycosa.notify.transports import checked_target
 from lycosa.store.storage.storage import Storage, json_documents
 from lycosa.store.workspace import Workspace

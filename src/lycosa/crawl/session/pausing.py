@@ -12,15 +12,18 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from lycosa.core.clock import Clock, Interval, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_time
-from lycosa.crawl.dispatcher import Dispatcher
 from lycosa.crawl.session.planning import require_collection
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.store.storage.storage import Storage, json_documents
 from lycosa.store.workspace import Workspace
+
+if TYPE_CHECKING:  # `status` imports this module, and none of the crawl
+    from lycosa.crawl.dispatcher import Dispatcher
 
 FOLDER = "run/paused"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")

@@ -14,11 +14,10 @@ from lycosa.config.settings import Collection, Config, FetchSettings
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import ConfigError, Refusal, UrlError, UsageError
 from lycosa.core.patterns import lazy_pattern
-from lycosa.crawl.session.single_fetch import named_pair
 from lycosa.crawl.session.workspace_config import read_file
 from lycosa.crawl.state.task import Job
 from lycosa.fetch.connect_to import find_override, parse_connect_to
-from lycosa.fetch.guard import is_public
+from lycosa.fetch.guard import is_public, named_pair
 from lycosa.store.workspace import Workspace
 from lycosa.url.exclusions import COMMENT
 from lycosa.url.normalise import normalise, typed_url

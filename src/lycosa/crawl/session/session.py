@@ -30,13 +30,13 @@ from lycosa.crawl.recovery.resume import load, reconsider, walk_links
 from lycosa.crawl.recovery.stored_pages import StoredPages
 from lycosa.crawl.recrawl.compute_schedule import Ranker
 from lycosa.crawl.recrawl.schedule import RecrawlSchedule
-from lycosa.crawl.session.single_fetch import fetching_of, named_pair
+from lycosa.crawl.session.single_fetch import fetching_of
 from lycosa.crawl.state.crawl_state import CrawlPlace, CrawlState
 from lycosa.crawl.state.held_partitions import HeldPartitions, HeldTables
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Worker, WorkerOptions
 from lycosa.fetch.client import CurlFetcher
-from lycosa.fetch.guard import AddressGuard
+from lycosa.fetch.guard import AddressGuard, named_pair
 from lycosa.hooks.plugins import Plugins, installed_plugins
 from lycosa.processes.platform import drop_code
 from lycosa.store.log.claim import Claim

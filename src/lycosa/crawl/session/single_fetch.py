@@ -19,14 +19,14 @@ from lycosa.crawl.policy.outcome import REDIRECTS
 from lycosa.crawl.policy.robots_cache import MAX_HOPS, RobotsCache
 from lycosa.crawl.processing.page_reader import item_extractor
 from lycosa.fetch.client import CurlFetcher
-from lycosa.fetch.guard import AddressGuard
+from lycosa.fetch.guard import AddressGuard, named_pair
 from lycosa.fetch.robots_txt import product_token, robots_url
 from lycosa.hooks.plugins import installed_plugins
 from lycosa.http.decode import content_type_of, parse_head
 from lycosa.page.html.markdown import MarkdownMode
 from lycosa.url.normalise import LinkResolver, normalise, typed_url
-from lycosa.url.schemes import DEFAULT_PORTS, OTHERS
-from lycosa.url.scope import hostname, url_origin
+from lycosa.url.schemes import OTHERS
+from lycosa.url.scope import url_origin
 
 
 @dataclass(slots=True, frozen=True)
@@ -176,15 +176,6 @@ def file_exchange(path: str, content: bytes, url: str, content_type: str) -> Exc
         body=content,
         status=200,
     )
-
-
-def named_pair(url: str) -> tuple[str, int]:
-    """Return host and port of a normalised URL.
-
-    An operator allows them by typing the URL.
-    """
-    port = url_origin(url).rpartition(":")[2]
-    return hostname(url), int(port) if port.isdigit() else DEFAULT_PORTS[url.partition(":")[0]]
 
 
 def fetching_of(urls: Iterable[str], settings: FetchSettings) -> FetchSettings:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
@@ -17,12 +17,14 @@ from lycosa.core.hours import parse_hours
 from lycosa.core.json_object import json_object
 from lycosa.core.units import format_duration, format_time
 from lycosa.crawl.session.pausing import ManualPauses
-from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.processes.disk import DiskSpace
 from lycosa.store.coordination.owner import FOLDER, owner_of
 from lycosa.store.storage.storage import Storage, open_storage
+
+if TYPE_CHECKING:  # `status` imports this module, and none of the crawl
+    from lycosa.crawl.session.session import CrawlSession
 
 _RATE_OVER_MS = 60_000
 _CURRENT = ("states", "queue", "in_flight", "hosts", "later")
