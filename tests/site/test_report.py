@@ -143,6 +143,19 @@ def test_links_to_and_from_a_page_and_broken_links(site: Site) -> None:
     )
 
 
+def test_texts_in_csv_files_are_no_formulas(tmp_path: Path) -> None:
+    html = "<title>=HYPERLINK(1)</title><p>A page whose title a spreadsheet would compute."
+    workspace = Workspace.create(str(tmp_path / "w"))
+    claim = workspace.claim("test")
+    commit(workspace, claim, [Fetched("http://a.example/", 1, html)], {})
+    claim.release()
+    arguments = ["-w", str(tmp_path / "w"), "site", "a.example", "--csv", str(tmp_path)]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    with (tmp_path / "pages.csv").open(newline="") as file:
+        [row] = csv.DictReader(file)
+    assert (row["title"], row["size"]) == ("'=HYPERLINK(1)", str(len(html)))
+
+
 def test_the_commands_print_text_json_and_csv(site: Site, tmp_path: Path) -> None:
     workspace, origin, planted = site
     run = CliRunner()

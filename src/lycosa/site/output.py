@@ -21,6 +21,7 @@ from lycosa.site.report import DocumentProblem, OrphanPage, PageLine, SiteReport
 from lycosa.store.storage.files import write_errors
 
 _SHOWN, _FOLDERS, _HOLDERS = 5, 12, 3
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # OWASP, CSV injection
 _BAR = 24  # characters of the longest bar
 
 
@@ -167,7 +168,8 @@ def _list(name: str, lines: Sequence[str], most: int) -> Iterator[str]:
 def write_csv(report: SiteReport, folder: str) -> list[Path]:
     """Write `pages.csv`, `tree.csv`, `broken.csv` and so on, also for empty lists.
 
-    The first line contains the column names. Lists of URLs are joined by spaces.
+    The first line contains the column names. Lists of URLs are joined by spaces. Texts that begin
+    like a formula get an apostrophe.
 
     Raises:
         WorkError: the folder cannot be written.
@@ -199,4 +201,7 @@ def write_csv(report: SiteReport, folder: str) -> list[Path]:
 
 
 def _cell(value: object) -> object:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else value
+    """Return a value; a text that a spreadsheet would compute begins with an apostrophe."""
+    if isinstance(value, tuple):
+        value = " ".join(map(str, value))
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
