@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,3 +55,10 @@ def test_never_raises(text: str) -> None:
     to_unicode(text)
     is_zawgyi(text)
     assert "".join(syllables(text)) == text
+
+
+def test_conversion_takes_linear_time() -> None:
+    started = time.process_time()
+    for sign in ("\u1031", "\u1037", "\u103b", "\u1031\u102d"):
+        prepared(sign * 100_000)
+    assert time.process_time() - started < 10  # 90 s and more with a pattern that begins anywhere

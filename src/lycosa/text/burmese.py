@@ -111,7 +111,10 @@ _ORDER = (
     # After vowels: medials before them, the upper ones before the lower, the dot below before asat,
     # asat before visarga.
     (
-        re.compile("([\u102b-\u1032\u1036\u1037]+)([\u103b\u103d\u103e]+)"),
+        # from the beginning of the vowels only: else the time is quadratic in their number
+        re.compile(
+            "(?<![\u102b-\u1032\u1036\u1037])([\u102b-\u1032\u1036\u1037]++)([\u103b\u103d\u103e]+)"
+        ),
         lambda match: match[2] + match[1],
     ),
     (re.compile("([\u102f\u1030])([\u102d\u102e\u1032])"), r"\2\1"),
