@@ -175,6 +175,6 @@ class Exports(Part):
 def _selection(captures: CaptureArguments) -> WarcSelection:
     values: dict[str, Any] = {**captures}
     site, language = values.pop("site", ""), language_filter(values.pop("language", ""))
-    since = moment_ms("since", values.pop("since", 0))
+    since = moment_ms(values.pop("since", 0))
     where = site_name(site) if site else None
     return WarcSelection(**values, language=language, site=where, since=since)

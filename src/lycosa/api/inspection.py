@@ -123,7 +123,7 @@ class ArchivedVersions(Part):
             self._root,
             self._workspace.config(),
             collection or None,
-            moment_ms("since", since) or None,
+            moment_ms(since) or None,
             worker,
             fields_only=fields_only,
             report=report,
@@ -207,8 +207,8 @@ class WorkspaceStatistics(Part):
         request = TermsRequest(
             language=language_filter(values.pop("language", "")),
             host=site_filter(values.pop("site", "")) or "",
-            since=moment_ms("since", values.pop("since", 0)) or None,
-            until=moment_ms("until", values.pop("until", 0)) or None,
+            since=moment_ms(values.pop("since", 0)) or None,
+            until=moment_ms(values.pop("until", 0)) or None,
             period_ms=duration_ms("period", values.pop("period", "7d")) or 0,
             **values,
         )

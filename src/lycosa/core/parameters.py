@@ -46,11 +46,11 @@ def moment(value: date) -> datetime:
     return datetime(value.year, value.month, value.day, tzinfo=UTC)
 
 
-def moment_ms(name: str, value: date | int) -> int:
-    """Return a time in milliseconds since 1970 UTC, of a day its start. Raises UsageError."""
+def moment_ms(value: date | int) -> int:
+    """Return a time in milliseconds since 1970 UTC, of a day its start."""
     if isinstance(value, int):
         return value
-    return int(in_utc(moment(name, value)).replace(tzinfo=UTC).timestamp() * 1000)
+    return int(in_utc(moment(value)).replace(tzinfo=UTC).timestamp() * 1000)
 
 
 def check_period(

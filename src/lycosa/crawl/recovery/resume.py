@@ -9,7 +9,7 @@ changes. Memory has the links of one data file, and the keys of those URLs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -21,6 +21,7 @@ from lycosa.core.records import FOLLOWED_KINDS, LinkKind, UrlRow, UrlState, oper
 from lycosa.crawl.admission.remote_links import Provenance
 from lycosa.crawl.state.assignment import Assignment
 from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.crawl.state.events import CrawlListener
 from lycosa.crawl.state.held_partitions import HeldPartitions
 from lycosa.frontier.rows.row_reader import HostRowReader
 from lycosa.frontier.scheduler.parked_hosts import RowReaders
@@ -181,7 +182,7 @@ def walk_links(
         sources = dict(assignment.depth_decreased)
         lowered.update(sources)
         assignment.depth_decreased.clear()
-    _lower(crawl, tables, assignment, lowered)
+    store_depths(crawl, tables, assignment, list(lowered))
 
 
 def followed_links(
@@ -229,11 +230,24 @@ def _key_frame(keys: Iterable[int]) -> pl.DataFrame:
     return pl.DataFrame({"url_key": list(keys)}, schema={"url_key": pl.UInt64})
 
 
-def _lower(
-    crawl: CrawlState, tables: LiveTables, assignment: Assignment, lowered: Mapping[int, int]
+class DepthWriter(CrawlListener):
+    """Stores decreased depths in the commit of their cause: a killed worker would lose them."""
+
+    def __init__(self, crawl: CrawlState, tables: LiveTables) -> None:
+        self._crawl = crawl
+        self._tables = tables
+
+    def before_commit(self) -> None:
+        for assignment in self._crawl.assignments.values():
+            if assignment.unstored_depths:
+                keys, assignment.unstored_depths = assignment.unstored_depths, set()
+                store_depths(self._crawl, self._tables, assignment, list(keys))
+
+
+def store_depths(
+    crawl: CrawlState, tables: LiveTables, assignment: Assignment, keys: Sequence[int]
 ) -> None:
-    """Store the decreased depth of rows."""
-    keys = list(lowered)
+    """Store the decreased depths of the rows with these URL keys, with the next commit."""
     for start in range(0, len(keys), _BATCH_KEYS):
         part = _key_frame(keys[start : start + _BATCH_KEYS]).lazy()
         rows = tables.scan("urls").filter(

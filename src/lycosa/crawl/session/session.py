@@ -26,7 +26,7 @@ from lycosa.crawl.policy.request_profiles import require_secrets
 from lycosa.crawl.processing.page_reader import item_extractor
 from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.recovery.replay import replay
-from lycosa.crawl.recovery.resume import load, reconsider, walk_links
+from lycosa.crawl.recovery.resume import DepthWriter, load, reconsider, walk_links
 from lycosa.crawl.recovery.stored_pages import StoredPages
 from lycosa.crawl.recrawl.compute_schedule import Ranker
 from lycosa.crawl.recrawl.schedule import RecrawlSchedule
@@ -311,7 +311,7 @@ def _compose(
     tables = HeldTables(workspace, claim.state, crawl.held_partitions)
     inbox = Inbox(claim, storage, crawl, operations)
     received_links = ReceivedLinks(crawl, discovery, inbox, claim, storage)
-    crawl.listeners.append(received_links)
+    crawl.listeners += (received_links, DepthWriter(crawl, tables))
     session = CrawlSession(
         workspace,
         claim,

@@ -26,7 +26,8 @@ class Assignment:
     """One collection of a worker: link gate, seen URLs, delays and counts.
 
     `depth_decreased`: url_key -> host_key of visited URLs with a decreased depth; their stored
-    links are walked again. `pages`: number of stored pages, for the budget; `suspects`: number of
+    links are walked again; `unstored_depths`: keys of those whose row is only in the tables, with a
+    depth limit. `pages`: number of stored pages, for the budget; `suspects`: number of
     fetched URLs that looked like traps, of at most `free_suspects`; `in_flight`: number of requests
     in flight, `unparsed`: those of them with a response that waits to be parsed. `grant`: number of
     pages that this claim may add (None: no coordinator), `added`: number that it has added.
@@ -43,6 +44,7 @@ class Assignment:
     grant: int | None = None
     added: int = 0
     depth_decreased: dict[int, int] = field(default_factory=dict)
+    unstored_depths: set[int] = field(default_factory=set)
     prior: RatePrior = DEFAULT_PRIOR
 
     @property

@@ -337,7 +337,10 @@ class UrlStore(AdmissionListener):
                 return
             if row.key in self._in_flight:
                 return
-        self._assignments[collection].depth_decreased[identity.url_key] = identity.host_key
+        assignment = self._assignments[collection]
+        assignment.depth_decreased[identity.url_key] = identity.host_key
+        if row is None and assignment.collection.depth is not None:
+            assignment.unstored_depths.add(identity.url_key)
 
     def linked(self, collection: str, identity: UrlId, source: str) -> None:
         if source:  # a repeated seed is not a link
