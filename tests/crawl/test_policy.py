@@ -285,6 +285,7 @@ def test_order_of_the_rules() -> None:
     assert [rule.__name__ for rule in rules().in_order] == [
         "refused_address",
         "excluded_by_operator",
+        "out_of_scope",
         "robots_unknown",
         "robots_unreachable",
         "robots_disallow",

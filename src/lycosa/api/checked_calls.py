@@ -23,7 +23,6 @@ from typing import (
 
 from lycosa.core.errors import LycosaError, UsageError, WorkError
 from lycosa.core.parameters import texts
-from lycosa.core.system_errors import refusal_in
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -92,6 +91,8 @@ def system_errors(part: Any) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        from lycosa.core.system_errors import refusal_in
+
         root = getattr(part, "root", None) or getattr(part, "_root", "")
         message = root and not isinstance(error, LycosaError) and refusal_in(error, root)
         if not message:
