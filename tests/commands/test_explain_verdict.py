@@ -165,7 +165,7 @@ class Stored:
             command="test",
             clock=self.clock,
         )
-        load(session.crawl, session.tables, self.workspace.path)
+        load(session.crawl, session.tables)
         return session, fetcher
 
     def end(self, session: CrawlSession) -> None:

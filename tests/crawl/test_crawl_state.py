@@ -99,7 +99,7 @@ def test_row_of_a_parked_host_counts_the_urls_known_at_its_write(
     admit(crawl, "http://h/third", 1)  # the row is not in the batch
     assert (commit(), known_urls(workspace)) == ([], 2)
     assert crawl.scheduler.parked.directory.waiting.sum() == 3
-    load(crawl, LiveTables(workspace), workspace.path)  # like after a kill
+    load(crawl, LiveTables(workspace))  # like after a kill
     host = crawl.scheduler.open(key)
     assert host is not None
     assert host.row.known == 3

@@ -202,9 +202,8 @@ def test_new_recrawl_rules_make_parked_hosts_due(serve: ServeWeb, run: RunCrawl)
         Pending(lambda _: (), lambda _: None, lambda _: False),
         lambda row: row.depth,
     )
-    row_readers = RowReaders(
-        HostRowReader("urls", workspace.path), HostRowReader("hosts", workspace.path)
-    )
+    path = workspace.storage.files.local_path
+    row_readers = RowReaders(HostRowReader("urls", path), HostRowReader("hosts", path))
     row_readers.refresh(workspace.state())
     assert sum(frame.height for frame in scheduler.load(row_readers)) == 2
     assert scheduler.next_time() is None

@@ -73,7 +73,7 @@ def commit(workspace: Workspace, commits: list[list[tuple[Any, ...]]]) -> None:
 
 
 def open_reader(workspace: Workspace, table: str = "urls") -> HostRowReader:
-    row_reader = HostRowReader(table, workspace.path)
+    row_reader = HostRowReader(table, workspace.storage.files.local_path)
     row_reader.refresh(workspace.state().files.get(table, []))
     return row_reader
 

@@ -393,7 +393,7 @@ class StoredCrawl:
 
     @cached_property
     def _readers(self) -> RowReaders:
-        path = self.workspace.path
+        path = self.workspace.storage.files.local_path
         readers = RowReaders(HostRowReader("urls", path), HostRowReader("hosts", path))
         readers.refresh(self.log)
         return readers

@@ -9,7 +9,7 @@ changes. Memory has the links of one data file, and the keys of those URLs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -62,13 +62,13 @@ class HeldRowReaders(RowReaders):
         self.hosts.refresh(self.held_partitions.files(state, "hosts"))
 
 
-def load(crawl: CrawlState, tables: LiveTables, path: Callable[[str], str]) -> Resumed:
+def load(crawl: CrawlState, tables: LiveTables) -> Resumed:
     """Load keys of URLs, hosts with next times, and counts from the tables.
 
-    `path` returns the absolute path of a workspace's file. To stay polite after a change of owner,
-    every host counts as fetched now.
+    To stay polite after a change of owner, every host counts as fetched now.
     """
     held_partitions = crawl.held_partitions
+    path = tables.storage.files.local_path
     row_readers = HeldRowReaders(
         HostRowReader("urls", path, held_partitions.held),
         HostRowReader("hosts", path, held_partitions.held),

@@ -93,7 +93,7 @@ class CrawlSession:
             UrlError: a seed cannot be used.
         """
         crawl = self.crawl
-        load(crawl, self.tables, self.workspace.path)
+        load(crawl, self.tables)
         for name in self.changed:
             reconsider(crawl, self.tables, crawl.assignments[name])
         for job in crawl.jobs:

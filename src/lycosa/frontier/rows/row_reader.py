@@ -70,12 +70,15 @@ class RowChoice:
 class HostRowReader:
     """The live rows of one table that has a key: `urls`, `hosts`, or `pages`. Not thread-safe.
 
-    `path` returns the absolute path of a workspace's file (`Workspace.path`). With `partitions`,
-    `live` yields only those.
+    `path` returns the absolute path of a committed file (`DataFiles.local_path`). With
+    `partitions`, `live` yields only those.
     """
 
     def __init__(
-        self, table: str, path: Callable[[str], str], partitions: Collection[int] | None = None
+        self,
+        table: str,
+        path: Callable[[str, int, str], str],
+        partitions: Collection[int] | None = None,
     ) -> None:
         self._partitions = partitions
         self.table: Table = TABLES[table]
@@ -101,7 +104,9 @@ class HostRowReader:
         """
         for file in files:
             if file.path in self._files:
-                self._path(file.path)  # marks the copy of a remote file as in use
+                self._path(
+                    file.path, file.bytes, file.digest
+                )  # marks the copy of a remote file as in use
         self._files = {file.path: self._files.get(file.path) or self._open(file) for file in files}
 
     def live(self, columns: Sequence[str], rows: int = PASS_ROWS) -> Iterator[pl.DataFrame]:
@@ -162,7 +167,7 @@ class HostRowReader:
 
     def _open(self, file: DataFile) -> _File:
         rows = pl.scan_parquet(
-            self._path(file.path),
+            self._path(file.path, file.bytes, file.digest),
             schema=self._schema,
             missing_columns="insert",
             extra_columns="ignore",
