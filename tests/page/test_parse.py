@@ -407,6 +407,8 @@ def parse_in_time(
         b'<div a="</div>">',
         b"<div><textarea></div></textarea>",
         b"<div><script><!--<script></script></div></script>-->",
+        b"</use></img><details><div/><script><!--<img></script>",
+        b"<form><marquee></form></marquee></form>",
     ],
 )
 def test_deep_nesting(opening: bytes) -> None:
