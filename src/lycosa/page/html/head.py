@@ -49,7 +49,8 @@ _LAZY_SOURCES = ("data-src", "data-lazy-src", "data-original", "srcset", "data-s
 _DATE_PROPERTIES = frozenset({"datePublished", "dateCreated"})
 _MAX_LEVELS = 20  # of elements around a time that are read
 _OTHER_TEXT = lazy_pattern(
-    r"(?<![A-Za-z])(?:related|recommend\w*|trending|popular|most-?read|teasers?|comments?)(?![a-z])",
+    r"(?<![A-Za-z])(?:related|recommend\w*|trending|popular|most-?read|teasers?|comments?)"
+    r"(?![a-z])",
     re.IGNORECASE,
 )
 _REQUISITE, _IMAGE = LinkKind.REQUISITE.value, LinkKind.IMAGE.value
