@@ -60,7 +60,8 @@ changed. A worker that claims a partition last claimed before that entry walks i
 """
 
 _WALK_SHARE = 4  # pause before a walk over the stored links, as a multiple of the last walk's time
-# for collections without a depth limit, where the depth decides nothing
+# for collections without a depth limit, where the depth decides little: a walk reads all links
+_UNLIMITED_IDLE_MS = 60_000
 _MAX_DECREASED = 100_000
 
 
@@ -115,14 +116,17 @@ class CrawlSession:
         """Apply links from other workers.
 
         Returns the log entry up to which all are applied. While there is nothing else to do, also
-        walk links again from pages with a decreased depth. Called each second if other workers hold
-        partitions. Raises the errors of `Worker.run`.
+        walk links again from pages with a decreased depth; in collections without a depth limit
+        only if nothing is due for a minute. Called each second if other workers hold partitions.
+        Raises the errors of `Worker.run`.
         """
         self.received_links.apply()
         self.received_links.record_positions()
         now = self.worker.clock.monotonic_ms()
         if now >= self._next_walk and self.worker.nothing_to_do(now):
-            self.walk_depth_decreased()
+            self.walk_depth_decreased(
+                limited_only=not self.worker.nothing_to_do(now + _UNLIMITED_IDLE_MS)
+            )
             self._next_walk = now + _WALK_SHARE * (self.worker.clock.monotonic_ms() - now)
         for assignment in self.crawl.assignments.values():
             if (
@@ -141,12 +145,16 @@ class CrawlSession:
         """
         self._walk_progress = walk_progress
 
-    def walk_depth_decreased(self) -> bool:
+    def walk_depth_decreased(self, *, limited_only: bool = False) -> bool:
         """Walk links again from pages with a decreased depth.
 
-        Returns whether there were any.
+        Returns whether there were any. `limited_only`: in collections with a depth limit.
         """
-        depth_decreased = [each for each in self.crawl.assignments.values() if each.depth_decreased]
+        depth_decreased = [
+            each
+            for each in self.crawl.assignments.values()
+            if each.depth_decreased and not (limited_only and each.collection.depth is None)
+        ]
         if depth_decreased:
             self.worker.commits.now()
         for assignment in depth_decreased:
