@@ -1,6 +1,6 @@
 """Up to a million pages crawled, indexed and searched on one machine, in steps of ten.
 
-    python -m bench.million [--first 10000] [--pages 1000000] [--queries 400]
+    python -m bench.million [--first 10000] [--pages 1000000] [--queries 400] [--workers 1]
 
 For 10,000 pages (or `--first`), 100,000 and so on up to `--pages`: `lycosa crawl` fetches this number
 of pages of a larger web of real pages (`bench.million_web`, a host for 50 pages) and indexes them.
@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -46,7 +47,7 @@ from lycosa.store.workspace import Workspace
 PAGES_PER_HOST = 50
 FIRST_STEP, STEP = 10_000, 10
 WEB_SHARE = 1.2  # the web to the crawled pages: it has other responses, and the killed crawls fetch
-KILL_AFTER, RESUMED = 0.02, 200
+KILL_AFTER, RESUMED = 0.02, 200  # pages of the killed crawl, as a share; of those after it, more
 SAMPLES = 2_000
 WARM_UP = 50
 S_PER_PAGE = 0.1  # limit of each command
@@ -75,7 +76,7 @@ def answered_requests(port: int) -> int:
     return int(connection.getresponse().read())
 
 
-def crawl_command(root: Path, port: int, max_pages: int) -> list[str]:
+def crawl_command(root: Path, port: int, max_pages: int, workers: int = 1) -> list[str]:
     settings = {
         "fetch.connect_to": f'["::127.0.0.1:{port}"]',
         "collection.address_connections": 0,
@@ -84,7 +85,8 @@ def crawl_command(root: Path, port: int, max_pages: int) -> list[str]:
         "collection.courtesy_factor": 1,
     }
     words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    return lycosa(root, "crawl", SEED, "--quiet", "--max-pages", max_pages, *words)
+    options = ("--quiet", "--max-pages", max_pages, "--workers", workers)
+    return lycosa(root, "crawl", SEED, *options, *words)
 
 
 @contextmanager
@@ -119,20 +121,22 @@ def search_ms(root: Path, count: int) -> tuple[float, float]:
     return quantile(wall, 0.5), quantile(wall, 0.95)
 
 
-def step_row(folder: Path, pages: int, count: int) -> tuple[str, ...]:
+def step_row(folder: Path, pages: int, count: int, workers: int) -> tuple[str, ...]:
     """Crawl, kill, resume, search and maintain a workspace; return its row."""
     root, limit_s = folder / "w", 600 + pages * S_PER_PAGE
     with web(pages) as port:
-        crawl = measure(crawl_command(root, port, pages), output=folder / "output", limit_s=limit_s)
+        command = partial(crawl_command, root, port, workers=workers)
+        crawl = measure(command(pages), output=folder / "output", limit_s=limit_s)
         if crawl.exit_code:
             raise SystemExit((folder / "output").read_text())
         log(f"{pages:,}: crawled in {crawl.wall_s:,.0f} s, {1000 * crawl.cpu_s / pages:.1f} ms")
-        with killed_after(crawl_command(root, port, 2 * pages), port, round(pages * KILL_AFTER)):
+        killed = round(pages * KILL_AFTER)
+        with killed_after(command(2 * pages), port, killed):
             pass
-        with killed_after(crawl_command(root, port, RESUMED), port, 1) as resume_s:
+        with killed_after(command(killed + RESUMED), port, 1) as resume_s:
             pass
         log(f"{pages:,}: resumed in {resume_s:.1f} s")
-        run(folder, *crawl_command(root, port, RESUMED)[3:])
+        run(folder, *command(killed + RESUMED)[3:])
     medians = search_ms(root, count)
     log(f"{pages:,}: searches take {medians[0]:.1f} and {medians[1]:.1f} ms")
     maintenance = []
@@ -147,13 +151,13 @@ def step_row(folder: Path, pages: int, count: int) -> tuple[str, ...]:
 
 def main() -> None:
     options = arguments(
-        __doc__, runs=1, first=FIRST_STEP, pages=FIRST_STEP, queries=400
+        __doc__, runs=1, first=FIRST_STEP, pages=FIRST_STEP, queries=400, workers=1
     ).parse_args()
     rows = []
     pages = options.first
     while pages <= options.pages:
         with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
-            rows.append(step_row(Path(folder), pages, options.queries))
+            rows.append(step_row(Path(folder), pages, options.queries, options.workers))
         log("; ".join(rows[-1]))
         pages *= STEP
     figures = [dict(zip(COLUMNS, row, strict=True)) for row in rows]

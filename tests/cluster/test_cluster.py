@@ -280,6 +280,24 @@ def test_children_end_with_a_killed_driver_and_the_next_crawl_resumes(tmp_path: 
     check(workspace)
 
 
+def test_crawl_resumes_at_once_after_all_its_processes_were_killed(tmp_path: Path) -> None:
+    """No process of the machine holds the cluster's lock, so the leases of an hour do not count."""
+    workspace = tmp_path / "w"
+    leases = ("--set", "cluster.hold=30m", "--set", "cluster.reassign=1h")
+    with sites(tmp_path / "sites", "127.0.47", 3, 30) as web:
+        connect = f"fetch.connect_to={json.dumps(web.connect_to)}"
+        command = [*RUN, "-w", str(workspace), *leases, "--set", connect, "crawl", web.home, "-q"]
+        command += ["--workers", "2", "--scope", "any", "--delay", "100ms"]
+        with subprocess.Popen(command, start_new_session=True) as crawling:
+            until(lambda: worker_pids(workspace) and table_rows(workspace, "pages", "url"), LIMIT_S)
+            os.killpg(crawling.pid, signal.SIGKILL)
+        assert crawling.returncode == -signal.SIGKILL
+        resumed = crawl(workspace, web, "--workers", "2", *leases)
+        assert resumed["ended"] == "finished"
+        assert len(table_rows(workspace, "pages", "url")) == 93
+    check(workspace)
+
+
 def test_several_workers_fetch_only_unvisited_urls(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with sites(tmp_path / "sites", "127.0.45", 3, 8) as web:

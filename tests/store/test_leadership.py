@@ -20,7 +20,9 @@ import pytest
 
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import OwnedError
+from lycosa.processes.platform import boot_id
 from lycosa.store.coordination import owner
+from lycosa.store.coordination.cluster_lock import ClusterLock, all_ended, lock_scope
 from lycosa.store.coordination.leadership import (
     NOTE,
     RETAINED_EPOCHS,
@@ -207,6 +209,72 @@ def test_single_crawl_is_refused_during_a_cluster_crawl_and_starts_after_its_lea
         assert leader_of(workspace.storage) is not None
 
 
+def scoped_leader(workspace: Workspace, clock: ManualClock, cluster: str = "c") -> Leadership:
+    """Return a leader whose cluster has the lock of this machine."""
+    leadership = LeaderCandidate(
+        workspace.storage,
+        f"leader of {cluster}",
+        cluster,
+        TIMING,
+        clock,
+        scope=lock_scope(workspace.storage),
+    ).try_to_lead()
+    assert leadership is not None
+    return leadership
+
+
+HELD_CLUSTER_LOCK = """
+import sys, time
+from lycosa.store.coordination.cluster_lock import ClusterLock
+from lycosa.store.storage.storage import open_storage
+lock = ClusterLock(open_storage(sys.argv[1]))
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.proves("cluster-single-crawl")
+def test_nothing_waits_for_a_leader_if_all_processes_of_its_cluster_have_ended(
+    workspace: Workspace, clock: ManualClock
+) -> None:
+    scoped_leader(workspace, clock)
+    with start_holder(workspace, HELD_CLUSTER_LOCK) as worker:
+        waiting = threading.Thread(target=require_no_leader, args=(workspace.storage, clock))
+        waiting.start()  # the time of its clock stands still
+        waiting.join(0.5)
+        assert waiting.is_alive()
+        worker.kill()
+    waiting.join(60)
+    assert not waiting.is_alive()
+    assert leader_of(workspace.storage) is None
+    assert become_leader(workspace, clock, "other").clean
+
+
+def test_a_leader_that_might_not_know_all_workers_is_waited_for(
+    workspace: Workspace, clock: ManualClock
+) -> None:
+    become_leader(workspace, clock)
+    second = scoped_leader(workspace, clock)  # workers of the first may be on other machines
+    assert not second.clean
+    for expected in ("", "", lock_scope(workspace.storage)):
+        note = leader_of(workspace.storage)
+        assert note is not None
+        assert note.scope == expected
+        clock.advance(TIMING.reassign // 2)
+        second.touch()
+
+
+def test_a_cluster_of_another_machine_or_without_the_lock_is_waited_for(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ClusterLock(workspace.storage).release()
+    assert all_ended(workspace.storage, lock_scope(workspace.storage))
+    assert not all_ended(workspace.storage, "")
+    assert not all_ended(workspace.storage, "another boot")
+    monkeypatch.setattr(workspace.storage, "on_disk", False)
+    assert not all_ended(workspace.storage, boot_id())
+
+
 def test_no_wait_without_a_cluster(workspace: Workspace) -> None:
     require_no_leader(workspace.storage, ManualClock())
 
@@ -220,9 +288,9 @@ time.sleep(60)
 """
 
 
-def start_holder(workspace: Workspace) -> subprocess.Popen[str]:
+def start_holder(workspace: Workspace, program: str = HOLDER) -> subprocess.Popen[str]:
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, workspace.root], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, workspace.root], stdout=subprocess.PIPE, text=True
     )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"

@@ -17,12 +17,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lycosa.cluster.coordinator import Coordinator, CoordinatorPlan
+from lycosa.cluster.engine import LOCAL
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import Clock, Interval, SystemClock
 from lycosa.core.errors import LycosaError
 from lycosa.core.units import format_duration, format_time
 from lycosa.crawl.membership import Ping, PingReply
 from lycosa.processes.threads import OnError, start_thread
+from lycosa.store.coordination.cluster_lock import ClusterLock, lock_scope
 from lycosa.store.coordination.leadership import (
     LEASE_SHARE,
     LeaderCandidate,
@@ -61,8 +63,15 @@ class CoordinatorService:
         self._workspace = Workspace.open(order.location)
         timing = Timing(order.settings.hold, order.settings.reassign)
         name = f"{order.engine or 'coordinator'}-{socket.gethostname()}-{os.getpid()}"
+        storage = self._workspace.storage
+        self._process_lock = ClusterLock(storage)
         self._candidate = LeaderCandidate(
-            self._workspace.storage, name, order.cluster, timing, self._clock
+            storage,
+            name,
+            order.cluster,
+            timing,
+            self._clock,
+            scope=lock_scope(storage) if order.engine == LOCAL else "",
         )
         self._name = name
         self._leadership: Leadership | None = None
@@ -120,6 +129,7 @@ class CoordinatorService:
         """End. Returns the lease if all work is done. May be called twice."""
         self._closing.set()
         self._thread.join()
+        self._process_lock.release()
 
     # -- the thread
     # ------------------------------------------------------------

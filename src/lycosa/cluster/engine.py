@@ -12,6 +12,9 @@ from typing import Any, Protocol, TypeVar
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import WorkError
 
+LOCAL = "local"
+"""The name of the engine whose processes are all on this machine."""
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

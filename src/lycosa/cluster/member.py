@@ -40,6 +40,8 @@ from lycosa.crawl.state.waiting import left_for_later
 from lycosa.processes.children import ChildReport, failure_of
 from lycosa.processes.memory import collect_session, tune_memory
 from lycosa.processes.threads import OnError, start_thread
+from lycosa.store.coordination.cluster_lock import ClusterLock
+from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 
 _SOON = 10  # after a reply with `soon` the next ping follows in this part of the interval
@@ -105,6 +107,7 @@ class ClusterWorker:
         self._mark = PageMark()
         self._hang_detector = HangDetector(self._mark)
         self.name = f"{order.name}-{os.getpid()}-{secrets.token_hex(3)}"
+        self._process_lock = ClusterLock(open_storage(order.location))  # before the first ping
         # without pings the partitions would be reassigned while this process still works
         start_thread(self._ping, name="ping", on_error=OnError.END_PROCESS)
         start_thread(self._work, name="work", on_error=OnError.END_PROCESS)
@@ -226,6 +229,7 @@ class ClusterWorker:
         except Exception as error:  # noqa: BLE001 - reported to the driver, which decides
             self._failure = failure_of(error)
         finally:
+            self._process_lock.release()
             self._ended.set()
             self._wake.set()
 

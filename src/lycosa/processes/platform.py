@@ -72,6 +72,15 @@ def _large_code(maps: Path, modules: int) -> list[tuple[int, int]]:
     return [(start, length) for start, length in ranges if length >= _LARGE_CODE_BYTES]
 
 
+@functools.cache
+def boot_id() -> str:
+    """Return an identifier of this boot of the machine, empty if the system has none."""
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text("ascii", "replace").strip()
+    except OSError:
+        return ""
+
+
 def end_with_parent(parent: int, name: str = "") -> None:
     """Have SIGTERM sent to this process when its parent ends.
 

@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection, Listener, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from lycosa.cluster.engine import Item, Node, Result, Unreachable
+from lycosa.cluster.engine import LOCAL, Item, Node, Result, Unreachable
 from lycosa.cluster.engines.local_remote import KEY_BYTES, LocalRemote
 from lycosa.cluster.engines.object_host import CallResult, ObjectHost
 from lycosa.core.errors import LycosaError, UsageError, WorkError
@@ -56,7 +56,7 @@ class LocalEngine:
     `processes`: number of processes for `map`; 0: one for each CPU.
     """
 
-    name = "local"
+    name = LOCAL
     dashboard = ""
 
     def __init__(self, processes: int = 0) -> None:

@@ -6,7 +6,8 @@ the lease: until 80 % of `hold` after the *start* of its last complete touch, wh
 and then verified that epoch 7 exists and epoch 8 does not. A candidate creates the next epoch if
 the note was unchanged for `reassign` by its own clock (at once, if the leader ended, or was an
 earlier process of the same cluster). A new leader answers nothing for `hold` and assigns nothing
-for `reassign` after its epoch was created.
+for `reassign` after its epoch was created. A leader whose workers are all on its machine also ended
+if all of these processes have (`cluster_lock`).
 
 Proof that no worker fetches for the old leader when the new one reassigns its partitions, even if
 processes stall. Let `c` be the time at which epoch 8 was created.
@@ -42,6 +43,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import OwnedError
 from lycosa.core.units import format_time
+from lycosa.store.coordination.cluster_lock import all_ended
 from lycosa.store.coordination.owner import FOLDER, decode_note, encode_note
 from lycosa.store.storage.storage import Storage
 
@@ -79,6 +81,7 @@ class LeaderNote:
     touched_at: str = ""
     touches: int = 0
     reassign: int = 30_000  # ms; the leader is dead if its note is unchanged for this long
+    scope: str = ""  # of the cluster's lock, once no worker can act for an earlier leader
     ended: bool = False
 
 
@@ -98,8 +101,10 @@ class Leadership:
         timing: Timing,
         *,
         after: LeaderNote | None,
+        scope: str = "",
     ) -> None:
         self._storage = storage
+        self._scope = scope
         self._clock = clock
         self._timing = timing
         self._note = note
@@ -159,7 +164,10 @@ class Leadership:
 
     def _write(self) -> None:
         self._note = replace(
-            self._note, touches=self._note.touches + 1, touched_at=format_time(self._clock.now_ms())
+            self._note,
+            touches=self._note.touches + 1,
+            touched_at=format_time(self._clock.now_ms()),
+            scope=self._scope if self._clock.monotonic_ms() >= self.assigns_from else "",
         )
         self._storage.replace(NOTE, encode_note(self._note))
 
@@ -174,7 +182,8 @@ class Leadership:
 class LeaderCandidate:
     """A process that may become the leader.
 
-    Call `try_to_lead` every second until it returns a lease.
+    Call `try_to_lead` every second until it returns a lease. `scope`: of the lock that this process
+    and all workers hold (`cluster_lock.lock_scope`), if they do.
     """
 
     def __init__(
@@ -184,8 +193,11 @@ class LeaderCandidate:
         cluster: str,
         timing: Timing,
         clock: Clock | None = None,
+        *,
+        scope: str = "",
     ) -> None:
         self._storage = storage
+        self._scope = scope
         self._clock = clock or SystemClock()
         self._timing = timing
         self._draft = LeaderNote(
@@ -234,7 +246,9 @@ class LeaderCandidate:
             present = _decode(self._storage.read(epoch_path(epoch)))
             if present is None or present.life != draft.life:
                 return None
-        leadership = Leadership(self._storage, draft, self._clock, self._timing, after=after)
+        leadership = Leadership(
+            self._storage, draft, self._clock, self._timing, after=after, scope=self._scope
+        )
         if (epoch > 1 and self._storage.size(epoch_path(epoch - 1)) is None) or newest_epoch(
             self._storage
         ) != epoch:
@@ -280,7 +294,10 @@ def leader_of(storage: Storage) -> LeaderNote | None:
 
 
 def require_no_leader(storage: Storage, clock: Clock | None = None) -> None:
-    """Verify that no cluster crawls here. Waits for `reassign` after one was killed.
+    """Verify that no cluster crawls here.
+
+    Waits for `reassign` after one was killed, except if all its processes were on this machine.
+    Only the owner of the workspace on this machine may call this.
 
     Raises:
         OwnedError: a cluster crawls here.
@@ -289,6 +306,9 @@ def require_no_leader(storage: Storage, clock: Clock | None = None) -> None:
     seen: tuple[int, bytes] | None = None
     since = 0
     while (note := leader_of(storage)) is not None:
+        if all_ended(storage, note.scope):
+            storage.replace(NOTE, encode_note(replace(note, ended=True)))
+            return
         started = clock.monotonic_ms()
         now = (newest_epoch(storage), storage.read(NOTE) or b"")
         if seen is not None and seen != now:
