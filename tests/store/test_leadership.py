@@ -205,8 +205,11 @@ def test_single_crawl_is_refused_during_a_cluster_crawl_and_starts_after_its_lea
     finally:
         ending.set()
         toucher.join()
-    with workspace.own("crawl"):  # waits until `reassign` has passed
+    messages: list[str] = []
+    with workspace.own("crawl", report=messages.append):  # waits until `reassign` has passed
         assert leader_of(workspace.storage) is not None
+    (message,) = messages
+    assert message.startswith("waiting 500ms: the last cluster crawl did not end (leader on ")
 
 
 def scoped_leader(workspace: Workspace, clock: ManualClock, cluster: str = "c") -> Leadership:

@@ -103,7 +103,7 @@ def run(order: RunOrder, report: Callable[[str], None], clock: Clock | None = No
             "availability checks are not made with several workers: run `lycosa monitor run` in "
             "a separate workspace"
         )
-    with workspace.own(COMMAND, clock) as owner:
+    with workspace.own(COMMAND, clock, report) as owner:
         Daemon(order, workspace, owner, plan, files, report, clock).run()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from functools import cached_property
 from typing import Any
@@ -190,16 +190,23 @@ class Workspace:
             lambda: format_time(ticks.now_ms()),
         )
 
-    def own(self, command: str, clock: Clock | None = None) -> Owner:
-        """Become the only process of this machine that crawls here. Waits for `reassign` (30 s)
-        after a cluster was killed.
+    def own(
+        self,
+        command: str,
+        clock: Clock | None = None,
+        report: Callable[[str], None] | None = None,
+    ) -> Owner:
+        """Become the only process of this machine that crawls here.
+
+        See `require_no_leader`: waits for `reassign` (30 s) after a cluster of several machines was
+        killed.
 
         Raises:
             OwnedError: another process or a cluster crawls here.
         """
         owner = own(self.storage, command, clock)
         try:
-            require_no_leader(self.storage, clock)
+            require_no_leader(self.storage, clock, report)
         except BaseException:
             owner.release()
             raise

@@ -42,7 +42,7 @@ def run_checks(
             "there are no monitors: add one with `lycosa monitor add URL` or as a "
             "[[monitor]] in lycosa.toml"
         )
-    with workspace.own(COMMAND, clock) as owner:
+    with workspace.own(COMMAND, clock, report) as owner:
         plural = "s" if len(monitors) != 1 else ""
         started = f"checking {len(monitors)} URL{plural}; stop with Ctrl-C"
         _run(workspace, config, owner, clock, report, started)

@@ -129,7 +129,7 @@ def crawl_together(
     """
     clock = clock or SystemClock()
     workspace = open_for(order)
-    with workspace.own(order.command) as owner, ExitStack() as stack:
+    with workspace.own(order.command, report=order.say) as owner, ExitStack() as stack:
         state = workspace.state()
         job, start = plan_crawl(order, workspace, clock)
         follower = IndexFollower(order.root, order.config.index, clock) if order.index else None

@@ -142,7 +142,7 @@ def crawl(
     """
     clock = clock or SystemClock()
     workspace = open_for(order)
-    with workspace.own(order.command) as owner, ExitStack() as stack:
+    with workspace.own(order.command, report=order.say) as owner, ExitStack() as stack:
         job, start = plan_crawl(order, workspace, clock)
         follower = None
         if order.index:

@@ -37,12 +37,13 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.dataclass import dataclass
 from lycosa.core.errors import OwnedError
-from lycosa.core.units import format_time
+from lycosa.core.units import format_duration, format_time
 from lycosa.store.coordination.cluster_lock import all_ended
 from lycosa.store.coordination.owner import FOLDER, decode_note, encode_note
 from lycosa.store.storage.storage import Storage
@@ -293,11 +294,14 @@ def leader_of(storage: Storage) -> LeaderNote | None:
     )
 
 
-def require_no_leader(storage: Storage, clock: Clock | None = None) -> None:
+def require_no_leader(
+    storage: Storage, clock: Clock | None = None, report: Callable[[str], None] | None = None
+) -> None:
     """Verify that no cluster crawls here.
 
-    Waits for `reassign` after one was killed, except if all its processes were on this machine.
-    Only the owner of the workspace on this machine may call this.
+    Waits for `reassign` after one was killed, except if all its processes were on this machine;
+    `report` receives a message before. Only the owner of the workspace on this machine may call
+    this.
 
     Raises:
         OwnedError: a cluster crawls here.
@@ -319,6 +323,11 @@ def require_no_leader(storage: Storage, clock: Clock | None = None) -> None:
             )
         if seen is None:
             seen, since = now, clock.monotonic_ms()
+            if report is not None:
+                report(
+                    f"waiting {format_duration(note.reassign)}: the last cluster crawl did not end "
+                    f"({note.leader} on {note.host}), and its workers might still fetch"
+                )
         elif started - since >= note.reassign:
             return
         time.sleep(_POLL_S)
