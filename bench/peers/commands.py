@@ -51,6 +51,11 @@ def lycosa(seeds: Sequence[str], folder: Path) -> list[str]:
     return [str(program), *words, *(word for value in settings for word in ("--set", value))]
 
 
+def lycosa_workers(seeds: Sequence[str], folder: Path) -> list[str]:
+    """The same with two worker processes."""
+    return [*lycosa(seeds, folder), "--workers", "2"]
+
+
 def links(seeds: Sequence[str], folder: Path) -> list[str]:
     """Lycosa's fetching and links alone."""
     return [sys.executable, "-m", "bench.links", str(CONCURRENCY), *seeds]
@@ -145,6 +150,7 @@ def stormcrawler(seeds: Sequence[str], folder: Path) -> list[str]:
 
 COMMANDS: dict[str, Callable[[Sequence[str], Path], list[str]]] = {
     "lycosa": lycosa,
+    "lycosa-workers": lycosa_workers,
     "links": links,
     "scrapy": scrapy,
     "scrapy-http2": scrapy_http2,

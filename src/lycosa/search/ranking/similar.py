@@ -16,13 +16,13 @@ from lycosa.search.ranking.expression import AtLeast, Expression, Leaf
 from lycosa.search.ranking.statistics import Term, inverse_frequency
 from lycosa.text.analyze import Analyzer
 
-MAX_TERMS = 30  # of the query
-MIN_SHARE = 0.2  # of the terms, in a similar page
-MAX_CHARACTERS = 20_000  # of the main text that are used
+MAX_TERMS = 40  # of the query
+MIN_SHARE = 0.1  # of the terms, in a similar page
+MAX_CHARACTERS = 5_000  # of the main text that are used: a page begins with its subject
 TITLE_TIMES = 3  # how often a word of the title counts
 MIN_HOLDING = 2  # pages with a term: a term of one page finds no other
 TOO_COMMON = 0.3  # share of the pages above which a term is not used
-_ROLES = {BODY_ROLE: 1.0, TITLE_ROLE: 1.5, HEADINGS_ROLE: 0.5}
+_ROLES = {BODY_ROLE: 1.0, TITLE_ROLE: 3.0, HEADINGS_ROLE: 0.5}
 
 
 @dataclass(slots=True, frozen=True)
