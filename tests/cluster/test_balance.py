@@ -76,9 +76,9 @@ class CoordinatedCrawl:
             claim, held, waiting = (
                 session.claim.entry,
                 session.claim.partitions,
-                session.worker.waiting_by_partition(),
+                session.worker.idleness.waiting,
             )
-            idle, head = session.worker.idle()
+            idle, head = session.worker.idleness.idle, session.worker.idleness.head
         ping = Ping(
             name,
             "node",

@@ -298,6 +298,22 @@ def test_crawl_resumes_at_once_after_all_its_processes_were_killed(tmp_path: Pat
     check(workspace)
 
 
+def test_workers_report_that_no_seed_could_be_fetched_without_waiting_for_retries(
+    tmp_path: Path,
+) -> None:
+    closed = ["a.test:80:127.0.0.1:9", "b.test:80:127.0.0.1:9"]
+    command = [*RUN, "-w", str(tmp_path / "w"), "--set", "crawl.patience=1h"]
+    command += ["--set", f"fetch.connect_to={json.dumps(closed)}", "--set", "fetch.retries=0"]
+    command += ["crawl", "http://a.test/", "http://b.test/", "--workers", "2", "-q"]
+    completed = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=LIMIT_S
+    )
+    assert completed.returncode != 0
+    assert "nothing was fetched: " in completed.stderr
+    for host in "ab":
+        assert f"http://{host}.test/robots.txt: connect_refused" in completed.stderr
+
+
 def test_several_workers_fetch_only_unvisited_urls(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with sites(tmp_path / "sites", "127.0.45", 3, 8) as web:

@@ -39,6 +39,8 @@ class Worker:
     clock: ManualClock
     claim: Claim | None = None
     idle: bool = False
+    failed: bool = False
+    fetched: int = 0
     leaving: bool = False
     waiting: dict[int, int] = field(default_factory=dict)
     claims: int = 0
@@ -64,6 +66,8 @@ class Worker:
             acknowledged=self.lease.acknowledged,
             ready=self.claim is not None,
             leaving=self.leaving,
+            fetched=self.fetched,
+            failed=self.failed,
         )
         answer = coordinator.ping(ping)
         self.lease.answered(sent, answer)
@@ -258,6 +262,20 @@ def test_crawl_ends_when_all_workers_are_idle_at_the_head_of_the_log(workspace: 
 
 
 @pytest.mark.proves("cluster-quotas")
+def test_crawl_whose_seeds_all_failed_ends_before_their_retries_only_without_pages(
+    workspace: Workspace,
+) -> None:
+    cluster = balanced_cluster(workspace, "ab", ends=True)
+    a, b = cluster.workers["a"], cluster.workers["b"]
+    a.failed, b.idle, b.fetched = True, True, 1
+    cluster.advance(3)
+    assert cluster.coordinator.ended == ""
+    b.fetched = 0
+    cluster.lead()  # does not remember pages
+    cluster.advance(10)
+    assert cluster.coordinator.ended == "finished"
+
+
 def test_page_quota_is_leased_in_shares_and_ends_the_crawl(workspace: Workspace) -> None:
     cluster = balanced_cluster(workspace, "ab", ends=True, budgets=[PageBudget("news", 100)])
     granted = [

@@ -196,7 +196,7 @@ def test_entries_of_other_workers_cause_no_commit_except_for_vacuum(owner: Owner
         owner.other.commit(owner.other.next_folder(), {}, CommitContents(counters={"x": 1}))
     owner.turn(60)
     head = owner.workspace.state().head
-    assert (owner.applied, owner.session.worker.idle()[1]) == (applied, head)
+    assert (owner.applied, owner.session.worker.idleness.head) == (applied, head)
     compact(owner.workspace, whole=True)
     owner.turn(RECORD_INTERVAL_MS // 1_000 + 10)
     assert owner.applied > head

@@ -120,10 +120,9 @@ class WorkerGroup:
 
     def ended(self) -> bool:
         """Return whether all members are idle at the head of the log."""
-        snapshots = {session.worker.idle() for session in self.members.values()}
-        return len(snapshots) == 1 and all(
-            idle and head == self.workspace().state().head for idle, head in snapshots
-        )
+        snapshots = [session.worker.idleness for session in self.members.values()]
+        heads = {each.head for each in snapshots if each.idle}
+        return all(each.idle for each in snapshots) and heads == {self.workspace().state().head}
 
     def run(self, until: Callable[[], bool] | None = None) -> None:
         """Run turns until the condition holds, by default `ended`."""

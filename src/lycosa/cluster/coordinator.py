@@ -94,6 +94,7 @@ class Coordinator:
         self._loads: dict[int, int] = {}
         self._quotas = QuotaLeases(plan.budgets, partitions)
         self.members: dict[str, MemberState] = {}
+        self._has_pages = False  # any worker has fetched one
         self._working = 0  # members with something to fetch
         self.head = 0
         self.holders: dict[int, int] = {}
@@ -242,6 +243,7 @@ class Coordinator:
                 self._quotas.end(member.ping.claim)
             member.record(ping)
             self._quotas.record_usage(ping)
+            self._has_pages = self._has_pages or ping.fetched > 0
             if ping.claim and (ping.ready or ping.waiting):
                 self._loads.update(
                     {partition: ping.waiting.get(partition, 0) for partition in ping.partitions}
@@ -269,7 +271,7 @@ class Coordinator:
                 waits
                 or not (self._distributed and member.settled)
                 or (bool(self._quotas) and not member.ping.ready)
-                or (self._ends and member.ping.idle)  # the crawl may be about to end
+                or (self._ends and self._is_idle(member))  # the crawl may be about to end
             ),
         )
 
@@ -308,10 +310,13 @@ class Coordinator:
             if (
                 member is None
                 or partition not in member.ping.partitions
-                or not (member.ping.idle and member.ping.head == self.head)
+                or not (self._is_idle(member) and member.ping.head == self.head)
             ):
                 return False
         return True
+
+    def _is_idle(self, member: MemberState) -> bool:
+        return member.ping.idle or (member.ping.failed and not self._has_pages)
 
     def _restart_counts(self) -> None:
         """Restart the fetch counts that balancing compares; a new worker need not catch up."""

@@ -36,7 +36,7 @@ from lycosa.crawl.session.worker_status import (
 )
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
-from lycosa.crawl.state.waiting import left_for_later
+from lycosa.crawl.state.waiting import IdlenessSnapshot, left_for_later
 from lycosa.processes.children import ChildReport, failure_of
 from lycosa.processes.memory import collect_session, tune_memory
 from lycosa.processes.threads import OnError, start_thread
@@ -171,11 +171,10 @@ class ClusterWorker:
         answer_number = self._lease.acknowledged
         with self._lock:
             session, claim, intent, ready = self._session, self._claim, self._intent, self._ready
-        idle, head, waiting, extra, committed = False, 0, {}, {}, {}
+        idleness, extra, committed = IdlenessSnapshot(), {}, {}
         granted = dict(self._lease.granted(claim))
         if session is not None and ready:
-            idle, head = session.worker.idle()
-            waiting = session.worker.waiting_by_partition()
+            idleness = session.worker.idleness
         if session is not None:
             extra = session.worker.quota.added()
             committed = {name: session.claim.counted[f"pages.{name}"] for name in extra}
@@ -184,17 +183,18 @@ class ClusterWorker:
             self._order.node,
             claim,
             intent,
-            head,
-            idle,
+            idleness.head,
+            idleness.idle,
             granted,
             extra,
-            waiting,
+            idleness.waiting,
             {**figures([self._worker_status]), "pid": os.getpid()},
             acknowledged=answer_number,
             ready=ready,
             committed=committed,
             leaving=self._leaving or self._ended.is_set(),
             fetched=self._worker_status.progress.pages,
+            failed=idleness.failed,
         )
 
     def _obey(self) -> None:
@@ -316,7 +316,8 @@ class ClusterWorker:
             self._last_commit,
             cpu_s(),
         )
-        idle, _ = session.worker.idle()
+        idleness = session.worker.idleness
+        idle = idleness.idle or idleness.failed
         if idle and not self._idle:
             self._wake.set()  # ping now: the crawl ends when all workers are idle
         self._idle = idle

@@ -60,6 +60,8 @@ class Ping:
     committed: Mapping[str, int] = field(default_factory=dict)
     leaving: bool = False  # about to end: receives `stop` and no partitions
     fetched: int = 0  # pages that this process has fetched, under all its claims
+    # all its seeds failed, and it is idle except for URLs that are due in more than 30 s
+    failed: bool = False
 
 
 @dataclass(slots=True, frozen=True)

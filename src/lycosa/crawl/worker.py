@@ -21,7 +21,7 @@ from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.state.committing import Commits
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.progress import Progress
-from lycosa.crawl.state.waiting import IdlenessTracker
+from lycosa.crawl.state.waiting import IdlenessSnapshot, IdlenessTracker
 from lycosa.processes.threads import StopFlag
 
 STOP_GRACE_MS = 3_000
@@ -30,6 +30,7 @@ STOP_GRACE_MS = 3_000
 _PATIENCE_WITHOUT_PAGES_MS = 30_000
 """Maximum patience of a call without pages, after failures of all seeds."""
 
+_FOREVER_MS = 1 << 62
 _OBSERVE_MS = 200
 _BLOCKED_RETRY_MS = 10
 """URLs are due but none may be requested yet; avoids a busy loop."""
@@ -108,6 +109,7 @@ class Worker:
         self._fetcher = self.dispatcher.fetcher
         self._options = options
         self._patience_ms = crawl.config.crawl.patience
+        self._patience_without_pages_ms = min(self._patience_ms, _PATIENCE_WITHOUT_PAGES_MS)
         self._checks: AvailabilityChecks | None = None
         self._follow_ms = _FOLLOW_MS if options.follow is None else _FOLLOW_OTHERS_MS
         self._idleness = IdlenessTracker(crawl)
@@ -173,22 +175,13 @@ class Worker:
         """Make these availability checks while crawling; None: no more."""
         self._checks = checks
 
-    def idle(self) -> tuple[bool, int]:
-        """Return whether the worker is idle, and by which log entry. Thread-safe.
+    @property
+    def idleness(self) -> IdlenessSnapshot:
+        """Whether the worker is idle, about 1 s ago, but exact for the log up to that entry.
 
-        It is idle if nothing is due within `crawl.patience`, in flight, awaiting retry,
-        uncommitted, unapplied or to be walked again. The result is about 1 s old, but exact for the
-        log up to that entry.
+        Thread-safe.
         """
-        snapshot = self._idleness.latest
-        return snapshot.idle, snapshot.head
-
-    def waiting_by_partition(self) -> dict[int, int]:
-        """Return held partition -> number of waiting known URLs. Thread-safe.
-
-        The result is about 1 s old.
-        """
-        return self._idleness.latest.waiting
+        return self._idleness.latest
 
     def nothing_to_do(self, until: int) -> bool:
         """Return whether nothing is in flight, and nothing is due up to `until`.
@@ -222,11 +215,15 @@ class Worker:
             self._fetcher.active
             or self.commits.under_way is not None
             or not crawl.buffer.batch.empty
-            or (due is not None and due <= now + self._patience_ms)
             or any(each.depth_decreased for each in crawl.assignments.values())
             or self._may_become_due()
         )
-        self._idleness.renew(idle=not busy, head=read_to)
+        idle_ms = 0 if busy else _FOREVER_MS if due is None else due - now
+        self._idleness.renew(
+            idle=idle_ms > self._patience_ms,
+            failed=self.progress.all_failed and idle_ms > self._patience_without_pages_ms,
+            head=read_to,
+        )
 
     def _may_become_due(self) -> bool:
         return any(each.may_become_due() for each in reversed(self.crawl.listeners))
@@ -254,7 +251,7 @@ class Worker:
             return ""
         due = self.dispatcher.next_time()
         if self.progress.all_failed and (
-            due is None or due > now + min(self._patience_ms, _PATIENCE_WITHOUT_PAGES_MS)
+            due is None or due > now + self._patience_without_pages_ms
         ):
             return "finished"  # no host answers
         if (due is not None and due <= now + self._patience_ms) or self._may_become_due():

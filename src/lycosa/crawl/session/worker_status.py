@@ -179,6 +179,9 @@ def _add(total: Progress, more: Progress, name: str) -> None:
     mine, theirs = getattr(total, name), getattr(more, name)
     if isinstance(mine, Counter):
         mine.update(theirs)
+    elif name == "failures":
+        for url, why in theirs.items():
+            total.fail(url, why)
     elif isinstance(mine, int) and name not in ("started_ms", "ended_ms"):
         setattr(total, name, mine + theirs)
 
