@@ -302,9 +302,13 @@ def test_workers_report_that_no_seed_could_be_fetched_without_waiting_for_retrie
     tmp_path: Path,
 ) -> None:
     closed = ["a.test:80:127.0.0.1:9", "b.test:80:127.0.0.1:9"]
+    exclusions = tmp_path / "exclusions"
+    exclusions.write_text("host c.test\n")
     command = [*RUN, "-w", str(tmp_path / "w"), "--set", "crawl.patience=1h"]
+    command += ["--set", f"crawl.exclusions={exclusions}"]
     command += ["--set", f"fetch.connect_to={json.dumps(closed)}", "--set", "fetch.retries=0"]
-    command += ["crawl", "http://a.test/", "http://b.test/", "--workers", "2", "-q"]
+    command += ["crawl", "http://a.test/", "http://b.test/", "http://c.test/"]
+    command += ["--workers", "2", "-q"]
     completed = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=LIMIT_S
     )
@@ -312,6 +316,7 @@ def test_workers_report_that_no_seed_could_be_fetched_without_waiting_for_retrie
     assert "nothing was fetched: " in completed.stderr
     for host in "ab":
         assert f"http://{host}.test/robots.txt: connect_refused" in completed.stderr
+    assert "http://c.test/: excluded by the operator" in completed.stderr
 
 
 def test_several_workers_fetch_only_unvisited_urls(tmp_path: Path) -> None:

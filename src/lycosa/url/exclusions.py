@@ -241,6 +241,11 @@ class ExclusionFile:
             self._current, self._signature, self.problem = loaded, signature, ""
 
 
+def configured_file(path: str, clock: Clock) -> ExclusionFile | None:
+    """Return the file of `crawl.exclusions`, None if it is empty. Raises as `ExclusionFile`."""
+    return ExclusionFile(Path(path), clock) if path else None
+
+
 def _signature(path: Path) -> tuple[int, int, int]:
     """Return values that change with the content of a file; zeros if there is none."""
     try:

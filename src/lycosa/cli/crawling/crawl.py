@@ -150,7 +150,7 @@ def _print(report: CrawlReport, seeds: Sequence[str]) -> None:
             f"{number_of(report.visits, 'request')}, {format_size(report.bytes)}, "
             f"{number_of(report.hosts, 'host')}",
         ),
-        ("URLs", counts(report.states)),
+        ("URLs", counts(report.states) or "none"),
         ("status", status_counts(report.statuses)),
         ("languages", counts(report.languages)),
         (
@@ -174,7 +174,7 @@ def _print(report: CrawlReport, seeds: Sequence[str]) -> None:
         if report.ended == "finished" and report.left_for_later
         else _ENDS.get(report.ended, report.ended)
     )
-    print(table([row for row in rows if row[1] or row[0] == "URLs"], "  "))
+    print(table([row for row in rows if row[1]], "  "))
     where = "" if report.workspace == DEFAULT_WORKSPACE else f" -w {quote(report.workspace)}"
     if not report.has_nothing and (report.pages or report.states.get("visited")):
         print(f"\nNext: lycosa{where} search WORDS   or   lycosa{where} serve")

@@ -14,10 +14,11 @@ from lycosa.cluster.cluster import Cluster, ClusterOptions
 from lycosa.cluster.engine import Engine
 from lycosa.cluster.quota_leases import PageBudget
 from lycosa.cluster.walking_shared import WalkDriver
-from lycosa.commands.crawling.crawl import CrawlOrder, open_for, plan_crawl
+from lycosa.commands.crawling.crawl import CrawlOrder, open_for, plan_crawl, report_excluded
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock, Interval, SystemClock
 from lycosa.core.errors import LycosaError
+from lycosa.crawl.admission.url_filter import ExclusionCheck
 from lycosa.crawl.session.pausing import PauseFollower
 from lycosa.crawl.session.worker_status import added
 from lycosa.crawl.state.progress import Progress
@@ -29,6 +30,7 @@ from lycosa.processes.threads import Stoppable
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
+from lycosa.url.exclusions import configured_file
 
 _LOOK_S = 0.05
 _LOG_EVERY_MS = 1_000
@@ -132,6 +134,8 @@ def crawl_together(
     with workspace.own(order.command, report=order.say) as owner, ExitStack() as stack:
         state = workspace.state()
         job, start = plan_crawl(order, workspace, clock)
+        file = configured_file(order.config.crawl.exclusions, clock)
+        excluded = ExclusionCheck(file, workspace.domains, state)
         follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
         if follower is not None:
             stack.callback(follower.close)
@@ -166,6 +170,7 @@ def crawl_together(
         if started is not None:
             started(under_way)
         progress = under_way.run(order, tick, observer)
+        report_excluded(progress, order.seeds, excluded)
         cluster.close()
         services.finish()
         if follower is not None:

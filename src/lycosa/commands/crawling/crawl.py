@@ -185,11 +185,13 @@ def crawl(
         return progress
 
 
-def _report_excluded(session: CrawlSession, seeds: Iterable[str]) -> None:
+def report_excluded(
+    progress: Progress, seeds: Iterable[str], excluded: Callable[[str], bool]
+) -> None:
     """Report seeds of this call that the operator excluded; others may be excluded since."""
     for seed in map(normalise, map(without_user, seeds)):
-        if session.crawl.excluded(seed):
-            session.crawl.progress.fail(seed, "excluded by the operator")
+        if excluded(seed):
+            progress.fail(seed, "excluded by the operator")
 
 
 def _work(
@@ -199,7 +201,7 @@ def _work(
     started: Callable[[Stoppable], None] | None,
 ) -> Progress:
     worker, crawl = session.worker, session.crawl
-    _report_excluded(session, order.seeds)
+    report_excluded(crawl.progress, order.seeds, crawl.excluded)
     session.load()
     if order.site is not None:
         restrict_to_site(crawl, order.site)

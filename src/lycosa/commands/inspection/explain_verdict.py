@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from pathlib import Path
 from typing import Any, assert_never
 
 import polars as pl
@@ -51,7 +50,7 @@ from lycosa.hooks.plugins import installed_plugins
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.rows import host_record, url_records
 from lycosa.store.workspace import Workspace
-from lycosa.url.exclusions import ExclusionFile
+from lycosa.url.exclusions import configured_file
 from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise
 from lycosa.url.rules import Rules
@@ -157,8 +156,7 @@ class StoredCrawl:
         self.log = workspace.state()
         self.tables = LiveTables(workspace, self.log)
         self.identifier = Identifier(workspace.domains, workspace.partitions)
-        list_file = config.crawl.exclusions
-        file = ExclusionFile(Path(list_file), clock) if list_file else None
+        file = configured_file(config.crawl.exclusions, clock)
         self.excluded = ExclusionCheck(file, workspace.domains, self.log)
         self.refused_origins: set[str] = set()
         self.in_flight: dict[int, tuple[UrlRow, ...]] = {}

@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from lycosa.config.collection import ADMISSION_SETTINGS
@@ -43,7 +42,7 @@ from lycosa.store.log.claim import Claim
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables, plugin_columns
 from lycosa.store.workspace import Workspace
-from lycosa.url.exclusions import ExclusionFile
+from lycosa.url.exclusions import configured_file
 from lycosa.url.normalise import normalise
 
 CLAIMS_BEFORE_SANDBOX = 2
@@ -228,7 +227,7 @@ def open_session(
     state = workspace.state()
     held = None if options.partitions is None else frozenset(options.partitions)
     settings = _settings_of(jobs, state, shared=held is not None)
-    file = ExclusionFile(Path(config.crawl.exclusions), clock) if config.crawl.exclusions else None
+    file = configured_file(config.crawl.exclusions, clock)
     if any(job.collection.render != "never" for job in jobs):
         from lycosa.fetch.browser.process import find_browser
 
