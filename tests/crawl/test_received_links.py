@@ -165,12 +165,13 @@ def test_without_a_depth_limit_links_are_walked_again_only_if_nothing_is_due_soo
     owner = Owner(tmp_path / "w", depth)
     session, clock = owner.session, owner.clock
     assignment = session.crawl.assignments["default"]
-    due = clock.monotonic_ms() + 30_000
+    patience = session.crawl.config.crawl.patience
+    due = clock.monotonic_ms() + patience // 2
     monkeypatch.setattr(type(session.worker), "nothing_to_do", lambda self, until: until < due)
     assignment.depth_decreased[1] = 2
     session.follow()
     assert bool(assignment.depth_decreased) != walks_before_a_request
-    due = clock.monotonic_ms() + 300_000
+    due = clock.monotonic_ms() + 2 * patience
     clock.advance(1_000)
     session.follow()
     assert not assignment.depth_decreased

@@ -59,8 +59,7 @@ changed. A worker that claims a partition last claimed before that entry walks i
 """
 
 _WALK_SHARE = 4  # pause before a walk over the stored links, as a multiple of the last walk's time
-# for collections without a depth limit, where the depth decides little: a walk reads all links
-_UNLIMITED_IDLE_MS = 60_000
+# for collections without a depth limit, where the depth decides little
 _MAX_DECREASED = 100_000
 
 
@@ -116,16 +115,15 @@ class CrawlSession:
 
         Returns the log entry up to which all are applied. While there is nothing else to do, also
         walk links again from pages with a decreased depth; in collections without a depth limit
-        only if nothing is due for a minute. Called each second if other workers hold partitions.
-        Raises the errors of `Worker.run`.
+        only if nothing is due within `crawl.patience`, because a walk reads all links. Called each
+        second if other workers hold partitions. Raises the errors of `Worker.run`.
         """
         self.received_links.apply()
         self.received_links.record_positions()
         now = self.worker.clock.monotonic_ms()
         if now >= self._next_walk and self.worker.nothing_to_do(now):
-            self.walk_depth_decreased(
-                limited_only=not self.worker.nothing_to_do(now + _UNLIMITED_IDLE_MS)
-            )
+            patience = self.crawl.config.crawl.patience
+            self.walk_depth_decreased(limited_only=not self.worker.nothing_to_do(now + patience))
             self._next_walk = now + _WALK_SHARE * (self.worker.clock.monotonic_ms() - now)
         for assignment in self.crawl.assignments.values():
             if (
