@@ -30,7 +30,6 @@ from lycosa.commands.demo.demo import (
     serve_demo_web,
 )
 from lycosa.core.errors import UsageError, WorkError
-from tests import waiting
 from tests.cli.conftest import LYCOSA, printed, printed_here, run_here
 from tests.servers.demo import web as web
 
@@ -261,8 +260,9 @@ def test_sigterm_ends_the_running_command_too(tmp_path: Path) -> None:
     with subprocess.Popen([*LYCOSA, "demo"], cwd=tmp_path, stdout=subprocess.PIPE) as demo:
         assert demo.stdout is not None
         next(line for line in demo.stdout if line.startswith(b"$ lycosa"))
-        waiting.until(lambda: psutil.Process(demo.pid).children(), 30)
-        (command,) = psutil.Process(demo.pid).children()
+        while not (commands := psutil.Process(demo.pid).children()):
+            pass  # the signal arrives while the command is started
+        (command,) = commands
         demo.terminate()
         assert demo.wait(60) == 128 + signal.SIGTERM
     assert not command.is_running()

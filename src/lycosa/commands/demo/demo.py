@@ -13,6 +13,7 @@ import hashlib
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -321,10 +322,14 @@ def _run(arguments: Sequence[str], folder: Path | None, say: Callable[[str], Non
     """
     say(f"\n$ lycosa {shlex.join(arguments)}")
     sys.stdout.flush()
-    with subprocess.Popen(
-        [sys.executable, "-m", "lycosa.cli.main", *arguments], cwd=folder
-    ) as process:
+    with (
+        _sigterm_held() as release_sigterm,
+        subprocess.Popen(
+            [sys.executable, "-m", "lycosa.cli.main", *arguments], cwd=folder
+        ) as process,
+    ):
         try:
+            release_sigterm()
             code = process.wait()
         except KeyboardInterrupt:
             process.wait()
@@ -334,3 +339,20 @@ def _run(arguments: Sequence[str], folder: Path | None, say: Callable[[str], Non
             raise
     if code:
         raise WorkError(f"`lycosa {shlex.join(arguments)}` ended with exit code {code}")
+
+
+@contextmanager
+def _sigterm_held() -> Iterator[Callable[[], None]]:
+    """Hold SIGTERM back until the function is called: a process that starts could not be ended."""
+    received: list[int] = []
+    handler = signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
+
+    def release() -> None:
+        signal.signal(signal.SIGTERM, handler)
+        if received:
+            signal.raise_signal(received.pop())
+
+    try:
+        yield release
+    finally:
+        signal.signal(signal.SIGTERM, handler)
