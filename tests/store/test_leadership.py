@@ -36,6 +36,7 @@ from lycosa.store.coordination.leadership import (
 )
 from lycosa.store.coordination.owner import NOTE as OWNER_NOTE
 from lycosa.store.coordination.owner import TOUCH_INTERVAL_MS, own
+from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from tests.waiting import ManualClock, run_concurrently
 
@@ -270,12 +271,18 @@ def test_a_leader_that_might_not_know_all_workers_is_waited_for(
 def test_a_cluster_of_another_machine_or_without_the_lock_is_waited_for(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ClusterLock(workspace.storage).release()
+    with own(workspace.storage, "crawl"):
+        ClusterLock(workspace.storage).release()
     assert all_ended(workspace.storage, lock_scope(workspace.storage))
     assert not all_ended(workspace.storage, "")
     assert not all_ended(workspace.storage, "another boot")
     monkeypatch.setattr(workspace.storage, "on_disk", False)
     assert not all_ended(workspace.storage, boot_id())
+
+
+def test_lock_of_a_workspace_that_is_not_on_this_machine_creates_nothing(tmp_path: Path) -> None:
+    ClusterLock(open_storage(str(tmp_path / "absent"))).release()
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_wait_without_a_cluster(workspace: Workspace) -> None:

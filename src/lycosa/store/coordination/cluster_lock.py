@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 
 from lycosa.processes.platform import boot_id
 from lycosa.store.coordination.owner import FOLDER
@@ -18,16 +19,17 @@ LOCK = f"{FOLDER}/cluster.lock"
 
 
 class ClusterLock:
-    """The lock of one process. Has no effect if the workspace is not in a folder."""
+    """The lock of one process; has no effect if the workspace is in no folder of this machine."""
 
     def __init__(self, storage: Storage) -> None:
         self._descriptor = -1
         if storage.on_disk:
-            storage.make_folder(FOLDER)
-            path = storage.lock_path(LOCK)
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            # waits for the moment in which another process holds it exclusively
-            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+            with suppress(FileNotFoundError):  # a node of a Ray cluster without the folder
+                self._descriptor = os.open(
+                    storage.lock_path(LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
+                )
+                # waits for the moment in which another process holds it exclusively
+                fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
     def release(self) -> None:
         """Release the lock. The process must not act for the cluster any more."""
