@@ -39,7 +39,7 @@ class Worker:
     clock: ManualClock
     claim: Claim | None = None
     idle: bool = False
-    failed: bool = False
+    seeds_failed: bool = False
     fetched: int = 0
     leaving: bool = False
     waiting: dict[int, int] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Worker:
             ready=self.claim is not None,
             leaving=self.leaving,
             fetched=self.fetched,
-            failed=self.failed,
+            seeds_failed=self.seeds_failed,
         )
         answer = coordinator.ping(ping)
         self.lease.answered(sent, answer)
@@ -261,13 +261,12 @@ def test_crawl_ends_when_all_workers_are_idle_at_the_head_of_the_log(workspace: 
     assert cluster.sizes() == {"a": 0, "b": 0}
 
 
-@pytest.mark.proves("cluster-quotas")
 def test_crawl_whose_seeds_all_failed_ends_before_their_retries_only_without_pages(
     workspace: Workspace,
 ) -> None:
     cluster = balanced_cluster(workspace, "ab", ends=True)
     a, b = cluster.workers["a"], cluster.workers["b"]
-    a.failed, b.idle, b.fetched = True, True, 1
+    a.seeds_failed, b.idle, b.fetched = True, True, 1
     cluster.advance(3)
     assert cluster.coordinator.ended == ""
     b.fetched = 0
@@ -276,6 +275,7 @@ def test_crawl_whose_seeds_all_failed_ends_before_their_retries_only_without_pag
     assert cluster.coordinator.ended == "finished"
 
 
+@pytest.mark.proves("cluster-quotas")
 def test_page_quota_is_leased_in_shares_and_ends_the_crawl(workspace: Workspace) -> None:
     cluster = balanced_cluster(workspace, "ab", ends=True, budgets=[PageBudget("news", 100)])
     granted = [

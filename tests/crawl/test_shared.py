@@ -338,9 +338,8 @@ def test_page_quota_is_never_exceeded_and_can_be_raised(tmp_path: Path) -> None:
 
         many.run(check_quota)
         assert max_added == [12, 12]
-        assert not any(
-            session.worker.idleness.idle for session in sessions
-        )  # there is more to fetch
+        # there is more to fetch
+        assert not any(session.worker.idleness.idle for session in sessions)
         sessions[0].worker.quota.grant({"default": 20})
         many.turns = 0
         many.run(check_quota)

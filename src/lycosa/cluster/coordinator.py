@@ -316,7 +316,7 @@ class Coordinator:
         return True
 
     def _is_idle(self, member: MemberState) -> bool:
-        return member.ping.idle or (member.ping.failed and not self._has_pages)
+        return member.ping.idle or (member.ping.seeds_failed and not self._has_pages)
 
     def _restart_counts(self) -> None:
         """Restart the fetch counts that balancing compares; a new worker need not catch up."""

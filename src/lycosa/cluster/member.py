@@ -194,7 +194,7 @@ class ClusterWorker:
             committed=committed,
             leaving=self._leaving or self._ended.is_set(),
             fetched=self._worker_status.progress.pages,
-            failed=idleness.failed,
+            seeds_failed=idleness.seeds_failed,
         )
 
     def _obey(self) -> None:
@@ -317,7 +317,7 @@ class ClusterWorker:
             cpu_s(),
         )
         idleness = session.worker.idleness
-        idle = idleness.idle or idleness.failed
+        idle = idleness.idle or idleness.seeds_failed
         if idle and not self._idle:
             self._wake.set()  # ping now: the crawl ends when all workers are idle
         self._idle = idle

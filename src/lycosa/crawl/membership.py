@@ -61,7 +61,7 @@ class Ping:
     leaving: bool = False  # about to end: receives `stop` and no partitions
     fetched: int = 0  # pages that this process has fetched, under all its claims
     # all its seeds failed, and it is idle except for URLs that are due in more than 30 s
-    failed: bool = False
+    seeds_failed: bool = False
 
 
 @dataclass(slots=True, frozen=True)

@@ -221,7 +221,7 @@ class Worker:
         idle_ms = 0 if busy else _FOREVER_MS if due is None else due - now
         self._idleness.renew(
             idle=idle_ms > self._patience_ms,
-            failed=self.progress.all_failed and idle_ms > self._patience_without_pages_ms,
+            seeds_failed=self.progress.all_failed and idle_ms > self._patience_without_pages_ms,
             head=read_to,
         )
 

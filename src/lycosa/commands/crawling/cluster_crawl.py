@@ -134,8 +134,7 @@ def crawl_together(
     with workspace.own(order.command, report=order.say) as owner, ExitStack() as stack:
         state = workspace.state()
         job, start = plan_crawl(order, workspace, clock)
-        file = configured_file(order.config.crawl.exclusions, clock)
-        excluded = ExclusionCheck(file, workspace.domains, state)
+        excluded = _exclusions(order, workspace, state, clock)
         follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
         if follower is not None:
             stack.callback(follower.close)
@@ -176,6 +175,13 @@ def crawl_together(
         if follower is not None:
             follower.finish()
         return progress
+
+
+def _exclusions(
+    order: CrawlOrder, workspace: Workspace, state: LogState, clock: Clock
+) -> ExclusionCheck:
+    file = configured_file(order.config.crawl.exclusions, clock)
+    return ExclusionCheck(file, workspace.domains, state)
 
 
 def _close(cluster: Cluster) -> None:

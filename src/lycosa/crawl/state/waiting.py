@@ -33,12 +33,12 @@ class IdlenessSnapshot:
     """Whether a worker is idle, by the log entries up to `head`.
 
     `idle`: nothing is due within `crawl.patience`, in flight, awaiting retry, uncommitted,
-    unapplied or to be walked again. `failed`: all seeds failed, and this holds for a shorter
+    unapplied or to be walked again. `seeds_failed`: all seeds failed, and this holds for a shorter
     patience. `waiting`: partition -> number of known URLs.
     """
 
     idle: bool = False
-    failed: bool = False
+    seeds_failed: bool = False
     head: int = 0
     waiting: dict[int, int] = field(default_factory=dict)
 
@@ -51,7 +51,7 @@ class IdlenessTracker:
         self._crawl = crawl
         self._next_count = 0
 
-    def renew(self, *, idle: bool, failed: bool, head: int) -> None:
+    def renew(self, *, idle: bool, seeds_failed: bool, head: int) -> None:
         """Store a snapshot. All log entries up to `head` are applied."""
         crawl, clock = self._crawl, self._crawl.clock
         now = clock.monotonic_ms()
@@ -61,7 +61,7 @@ class IdlenessTracker:
                 crawl.scheduler.parked.directory, crawl.frontier, crawl.held_partitions
             )
             self._next_count = now + _COUNT_MS + _COUNT_SHARE * (clock.monotonic_ms() - now)
-        self.latest = IdlenessSnapshot(idle, failed, head, waiting)
+        self.latest = IdlenessSnapshot(idle, seeds_failed, head, waiting)
 
 
 def waiting_by_partition(
